@@ -21,7 +21,7 @@ StatusCode = Literal["UNSET", "OK", "ERROR"]
 class Resource:
     """What emitted a span: the resource attributes and their schema URL."""
 
-    attributes: Mapping[str, Any] = EMPTY
+    attributes: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     schema_url: str | None = None
 
     @property
@@ -38,7 +38,7 @@ class Scope:
     name: str = ""
     version: str | None = None
     schema_url: str | None = None
-    attributes: Mapping[str, Any] = EMPTY
+    attributes: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SpanEvent:
 
     name: str
     time_ns: int = 0
-    attributes: Mapping[str, Any] = EMPTY
+    attributes: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SpanLink:
 
     trace_id: str
     span_id: str
-    attributes: Mapping[str, Any] = EMPTY
+    attributes: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
 class SpanRecord:
@@ -169,7 +169,7 @@ class LogRecord:
     span_id: str = ""
     time_ns: int = 0
     body: Any = None
-    attributes: Mapping[str, Any] = EMPTY
+    attributes: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     resource: Resource = field(default_factory=Resource)
     scope: Scope = field(default_factory=Scope)
 
