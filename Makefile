@@ -38,7 +38,7 @@ lint: $(DEV) ## ruff, mypy, import directions, types of the public surface
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes otel_cassette
+	PATH="$(abspath $(BIN)):$$PATH" pyright --ignoreexternal --verifytypes otel_cassette
 
 format: $(DEV) ## put the code into shape, with the fixes that are safe
 	$(BIN)/ruff check --fix .

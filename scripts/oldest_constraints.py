@@ -1,7 +1,8 @@
 """Prints the lower bounds of the project's own dependencies as pip constraints (`name==lowest`).
 
-The oldest-dependency run installs with them, so that the bounds in pyproject.toml are the versions tested.
-Run it in an environment where otel-cassette and `packaging` are installed; that is any made by `make test`.
+The oldest-dependency run installs with them, so that the bounds in pyproject.toml are the
+versions tested. Run it where otel-cassette and `packaging` are installed: the environment that
+`make test` makes has both.
 """
 
 from __future__ import annotations
