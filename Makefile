@@ -36,7 +36,7 @@ test: $(DEV) ## the tests (those against a real Collector and Jaeger want `make 
 lint: $(DEV) ## ruff, mypy, import directions, types of the public surface
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy src scripts $(wildcard examples/*.py tests/typing/*.py)
 	$(BIN)/lint-imports --no-logo
 	PATH="$(abspath $(BIN)):$$PATH" pyright --ignoreexternal --verifytypes otel_cassette
 

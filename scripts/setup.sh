@@ -5,6 +5,7 @@
 #   scripts/setup.sh VENV run            the project, as a user would have it
 #   scripts/setup.sh VENV GROUP          the project and a dependency group of pyproject.toml (dev, test, lint, bench)
 #
+# VENV: a path, absolute or from the project's root.
 # PYTHON: the interpreter to make the environment with. Default: python3, else the newest python3.N on PATH.
 set -euo pipefail
 
@@ -34,7 +35,7 @@ find_python() {
       return
     fi
   done
-  die "found no Python 3.10 or newer on PATH (python3 is: $(python3 --version 2>&1 || echo missing))." \
+  die "found no Python 3.10 or newer on PATH (python3 is: $({ python3 --version || echo missing; } 2>/dev/null))." \
     "Install one, or name it: make test PYTHON=/path/to/python3.12"
 }
 
@@ -65,12 +66,12 @@ pip_install() {
     say "pip install failed (try $try of 3): $*"
     sleep $((try * 5))
   done
-  die "pip could not install: $*. The lines above say why; without a network, point pip at a mirror" \
+  die "pip could not install '$*'. The lines above say why; without a network, point pip at a mirror" \
     "(PIP_INDEX_URL) or at a folder of wheels (PIP_FIND_LINKS)."
 }
 
-make_venv
 cd "$root"
+make_venv
 if [[ $group == run ]]; then
   pip_install --editable .
 else
