@@ -1,0 +1,39 @@
+"""Wire codecs: one provider API each, both ways between HTTP bodies and the model's plain JSON.
+
+Lives here: the list of codecs and the search for the one that a request is for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_cassette.wire import (
+    anthropic_messages,
+    google_generate,
+    openai_chat,
+    openai_embeddings,
+    openai_responses,
+)
+
+CODECS: dict[str, Any] = {
+    codec.name: codec
+    for codec in (
+        openai_chat.CODEC,
+        openai_responses.CODEC,
+        openai_embeddings.CODEC,
+        anthropic_messages.CODEC,
+        google_generate.CODEC,
+    )
+}
+"""Every codec by its name."""
+
+
+def find_codec(method: str, host: str, path: str) -> Any | None:
+    """Return the codec of the API that an HTTP request goes to, None where there is none.
+
+    Args:
+        method: HTTP method.
+        host: Host name, without port.
+        path: Path of the URL, with or without its query.
+    """
+    return next((c for c in CODECS.values() if c.matches(method, host, path)), None)
