@@ -72,7 +72,7 @@ build_jaeger() {
 
 version_of() { # FILE MODULE_PREFIX: from Go's build info (`jaeger version` prints an empty one)
   if command -v go >/dev/null; then
-    go version -m "$1" | awk -v m="$2" '$1 == "dep" && $2 == m { print m, $3 }'
+    go version -m "$1" | awk -v m="$2" '($1 == "dep" || $1 == "mod") && $2 == m { print m, $3 }'
   else
     cat "$1.stamp" 2>/dev/null || echo "version unknown (no Go to read it with)"
   fi

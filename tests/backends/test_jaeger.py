@@ -1,0 +1,144 @@
+"""What a person finds in a real Jaeger behind the real Collector: every divergence, with its link and diff.
+
+The spans are made with the plain SDK, with the names that otel-cassette's marks have; the marks
+themselves are tested where they are made.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from backend_clients import Collector, Jaeger, telemetry_to
+from opentelemetry.trace import (
+    Link,
+    SpanContext,
+    StatusCode,
+    TraceFlags,
+    format_span_id,
+    format_trace_id,
+)
+
+DIVERGED = {"replay_diverged": "true"}
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1-mini"}
+
+
+def _service(name: str) -> str:
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_diverged_call_is_found_by_tag_with_its_link_and_its_event(
+    collector: Collector, jaeger: Jaeger
+) -> None:
+    service = _service("diverged")
+    recorded = SpanContext(
+        trace_id=0xAAAABBBBCCCCDDDD1111222233334444,
+        span_id=0x1234567890ABCDEF,
+        is_remote=True,
+        trace_flags=TraceFlags(TraceFlags.SAMPLED),
+    )
+    diff = ["--- recorded", "+++ replayed", '-  "content": "Refund A-17"', '+  "content": "Refund A-18"']
+    with telemetry_to(collector.http_endpoint, service) as sent:
+        tracer = sent.tracer_provider.get_tracer("tests")
+        with tracer.start_as_current_span("cassette.replay", attributes={"replay_diverged": True}):
+            with tracer.start_as_current_span("chat gpt-4.1-mini", attributes=CHAT) as call:
+                call.set_attribute("replay_diverged", True)
+                call.set_attribute("replay_divergence", "llm call 0: request changed at /messages/0")
+                own = tracer.start_span("cassette.divergence", links=[Link(recorded)])
+                own.set_attribute("replay_diverged", True)
+                own.add_event("cassette.divergence", {"diff": diff})
+                own.end()
+
+    (found,) = jaeger.wait_for(service, DIVERGED)
+    assert {span.name for span in found.spans} == {
+        "cassette.replay",
+        "chat gpt-4.1-mini",
+        "cassette.divergence",
+    }
+    marked = found.span("chat gpt-4.1-mini")
+    assert marked.tags["replay_diverged"] is True
+    assert marked.tags["replay_divergence"] == "llm call 0: request changed at /messages/0"
+    divergence = found.span("cassette.divergence")
+    assert (
+        "FOLLOWS_FROM",
+        format_trace_id(recorded.trace_id),
+        format_span_id(recorded.span_id),
+    ) in divergence.references
+    (event,) = divergence.events
+    assert event.name == "cassette.divergence"
+    assert all(line in event.fields["diff"].replace('\\"', '"') for line in diff)
+
+
+def test_every_diverged_trace_and_about_a_tenth_of_the_others_reach_jaeger(
+    collector: Collector, jaeger: Jaeger
+) -> None:
+    service = _service("tenth")
+    diverged: set[str] = set()
+    with telemetry_to(collector.http_endpoint, service) as sent:
+        tracer = sent.tracer_provider.get_tracer("tests")
+        for number in range(400):
+            is_diverged = number % 2 == 0
+            with tracer.start_as_current_span("agent") as root:
+                span = tracer.start_span("chat", attributes=CHAT)
+                if is_diverged:
+                    span.set_attribute("replay_diverged", True)
+                span.end()
+            if is_diverged:
+                diverged.add(format_trace_id(root.get_span_context().trace_id))
+
+    found = jaeger.wait_for(service, DIVERGED, count=200)
+    assert {trace.trace_id for trace in found} == diverged
+    assert {len(trace.spans) for trace in found} == {2}
+    collector.wait_out_decisions()
+    others = {trace.trace_id for trace in jaeger.find(service)} - diverged
+    # 200 draws at 10 %: more than 60 has a probability below 1e-14.
+    assert len(others) <= 60
+
+
+def test_a_divergence_in_a_later_export_brings_the_whole_trace(collector: Collector, jaeger: Jaeger) -> None:
+    service = _service("later")
+    with telemetry_to(collector.http_endpoint, service) as sent:
+        tracer = sent.tracer_provider.get_tracer("tests")
+        with tracer.start_as_current_span("agent"):
+            tracer.start_span("first").end()
+            sent.flush()
+            tracer.start_span("second", attributes={"replay_diverged": True}).end()
+            sent.flush()
+    found = jaeger.wait_for(service, DIVERGED)
+    whole = jaeger.wait_for_trace(found[0].trace_id, span_count=3)
+    assert {span.name for span in whole.spans} == {"agent", "first", "second"}
+
+
+def test_a_divergence_after_the_wait_is_still_found(collector: Collector, jaeger: Jaeger) -> None:
+    service = _service("after")
+    with telemetry_to(collector.http_endpoint, service) as sent:
+        tracer = sent.tracer_provider.get_tracer("tests")
+        with tracer.start_as_current_span("agent"):
+            tracer.start_span("first").end()
+            sent.flush()
+            collector.wait_out_decisions()
+            tracer.start_span("second", attributes={"replay_diverged": True}).end()
+    (found,) = jaeger.wait_for(service, DIVERGED)
+    assert "second" in {span.name for span in found.spans}
+
+
+def test_the_string_true_is_no_divergence_for_the_sampler(collector: Collector, jaeger: Jaeger) -> None:
+    """Why the mark is a boolean: at 10 %, 100 of 100 text marks would have to be lucky."""
+    service = _service("text")
+    with telemetry_to(collector.http_endpoint, service) as sent:
+        tracer = sent.tracer_provider.get_tracer("tests")
+        for _ in range(100):
+            tracer.start_span("chat", attributes={**CHAT, "replay_diverged": "true"}).end()
+    collector.wait_out_decisions()
+    assert len(jaeger.find(service)) < 50
+
+
+def test_failed_traces_are_kept(collector: Collector, jaeger: Jaeger) -> None:
+    service = _service("failed")
+    with telemetry_to(collector.http_endpoint, service) as sent:
+        tracer = sent.tracer_provider.get_tracer("tests")
+        for _ in range(20):
+            span = tracer.start_span("chat", attributes=CHAT)
+            span.record_exception(TimeoutError("model did not answer"))
+            span.set_status(StatusCode.ERROR)
+            span.end()
+    assert len(jaeger.wait_for(service, {"error": "true"}, count=20)) == 20
