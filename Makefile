@@ -37,7 +37,7 @@ lint: $(DEV) ## ruff, mypy, import directions, types of the public surface
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src scripts $(wildcard examples/*.py tests/typing/*.py)
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 	PATH="$(abspath $(BIN)):$$PATH" python scripts/check_public_types.py
 
 format: $(DEV) ## put the code into shape, with the fixes that are safe
