@@ -1,0 +1,171 @@
+"""The fields of a request beside its messages, in canonical form.
+
+Lives here: model, tools, tool choice, response format, parameters. Not here: messages
+(`messages.py`). Rule numbers are those of docs/normalisation.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from otel_cassette.model.llm import unwrap_tool
+
+JSON = Any
+_PROVIDER_PREFIX = re.compile(
+    r"^(?:openai|azure|anthropic|gemini|google|vertex_ai|bedrock|ollama|groq|mistral|cohere|litellm|models|litellm_proxy)/"
+)
+_VERSION_SUFFIX = re.compile(r"^(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3})(?:-v\d+:\d+)?|-latest|@latest)$")
+_OPAQUE = re.compile(r"^<(?:class '|[\w.]+ (?:object|at 0x))")
+
+PARAM_NAMES = {
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "maxOutputTokens": "max_tokens",
+    "stop": "stop_sequences",
+    "stopSequences": "stop_sequences",
+    "topP": "top_p",
+    "topK": "top_k",
+    "candidateCount": "n",
+    "choice_count": "n",
+    "choice.count": "n",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+_NOT_COMPARED = frozenset(
+    {"stream", "stream_options", "betas", "extra_headers", "extra_query", "timeout", "extra_body"}
+)
+_PLAIN_TOOL_TYPES = frozenset({"function", "custom", "", None})
+_SCHEMA_KEYS = {
+    "additional_properties": "additionalProperties",
+    "any_of": "anyOf",
+    "all_of": "allOf",
+    "one_of": "oneOf",
+    "max_length": "maxLength",
+    "min_length": "minLength",
+    "max_items": "maxItems",
+    "min_items": "minItems",
+    "max_properties": "maxProperties",
+    "min_properties": "minProperties",
+    "property_ordering": "propertyOrdering",
+    "prefix_items": "prefixItems",
+}
+_SCHEMA_MAPS = frozenset({"properties", "$defs", "definitions", "patternProperties"})
+_SCHEMA_LISTS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+_SCHEMA_ONES = frozenset({"items", "additionalProperties", "not"})
+
+
+def is_opaque(value: JSON) -> bool:
+    """Return whether a value is the repr of an object that the source could not write (rule 18)."""
+    return isinstance(value, str) and value[:1] == "<" and _OPAQUE.match(value) is not None
+
+
+def canonical_model(model: JSON) -> JSON:
+    """Return a model's name without a router's provider prefix (rule 17)."""
+    if not isinstance(model, str) or "/" not in model:
+        return model or None
+    return _PROVIDER_PREFIX.sub("", model)
+
+
+def same_family(a: JSON, b: JSON) -> bool:
+    """Return whether two model names are equal up to a version suffix (rule 17)."""
+    if a == b:
+        return True
+    if not isinstance(a, str) or not isinstance(b, str):
+        return False
+    short, long = sorted((a, b), key=len)
+    return long.startswith(short) and _VERSION_SUFFIX.match(long[len(short) :]) is not None
+
+
+def canonical_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return tool definitions as name, description and parameters, in their order (rule 14)."""
+    return [_tool(tool) for tool in tools]
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    flat = unwrap_tool(tool)
+    canonical: dict[str, Any] = {"name": flat["name"]}
+    if flat.get("description"):
+        canonical["description"] = flat["description"]
+    if flat.get("parameters"):
+        canonical["parameters"] = canonical_schema(flat["parameters"])
+    kind = flat.get("type")
+    if kind not in _PLAIN_TOOL_TYPES:
+        canonical["type"] = kind
+    return canonical
+
+
+def canonical_schema(schema: JSON) -> JSON:
+    """Return a JSON schema with its keys in camel case and its types in lower case (rule 14)."""
+    if not isinstance(schema, dict):
+        return schema
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        name = _SCHEMA_KEYS.get(key, key)
+        if value is None:
+            continue
+        if name == "type" and isinstance(value, str):
+            result[name] = value.lower()
+        elif name in _SCHEMA_MAPS and isinstance(value, dict):
+            result[name] = {k: canonical_schema(v) for k, v in value.items()}
+        elif name in _SCHEMA_LISTS and isinstance(value, list):
+            result[name] = [canonical_schema(v) for v in value]
+        elif name in _SCHEMA_ONES:
+            result[name] = canonical_schema(value)
+        else:
+            result[name] = value
+    return result
+
+
+def canonical_tool_choice(choice: JSON) -> JSON:
+    """Return a tool choice: auto is nothing, any is required, a forced tool is its name (rule 15)."""
+    if isinstance(choice, Mapping):
+        kind = choice.get("type")
+        function = choice.get("function")
+        name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
+        if name:
+            return {"name": name}
+        if kind in ("auto", "any", "none", "required"):
+            choice = kind
+    if choice in (None, "auto", ""):
+        return None
+    return "required" if choice == "any" else choice
+
+
+def canonical_response_format(value: JSON) -> JSON:
+    """Return a response format: plain text is nothing, a schema is its name and schema."""
+    if not isinstance(value, Mapping):
+        return value or None
+    kind = value.get("type")
+    if kind == "text":
+        return None
+    inner = value.get("json_schema")
+    source = inner if isinstance(inner, Mapping) else value
+    if kind == "json_schema":
+        return {
+            "type": kind,
+            **{k: source[k] for k in ("name", "schema") if source.get(k) is not None},
+        }
+    return {k: v for k, v in value.items() if v is not None}
+
+
+def canonical_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return parameters by one name each, and the names whose value is opaque (rules 16, 18)."""
+    canonical: dict[str, Any] = {}
+    opaque: list[str] = []
+    for key, value in params.items():
+        name = PARAM_NAMES.get(key, key)
+        if value is None or name in _NOT_COMPARED:
+            continue
+        if is_opaque(value):
+            opaque.append(name)
+        elif name == "stop_sequences":
+            stops = [value] if isinstance(value, str) else list(value)
+            if stops:
+                canonical[name] = stops
+        elif name == "n" and value == 1:
+            continue
+        else:
+            canonical[name] = value
+    return canonical, opaque
