@@ -1,0 +1,185 @@
+"""Which traces of a source are one run, from what is learnt of each span in passing.
+
+A run is a trace, with those joined to it by a span link, by a session or conversation id, and
+traces of bare calls (every span without a parent is itself a call) of one resource together.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from otel_cassette.formats.base import Batch
+from otel_cassette.model.span import LogRecord, SpanRecord
+
+IsCall = Callable[[SpanRecord], bool]
+RunKey = Callable[[SpanRecord], "Hashable | None"]
+
+SESSION_KEYS = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "langfuse.session.id",
+    "traceloop.association.properties.session_id",
+    "traceloop.association.properties.thread_id",
+    "ai.telemetry.metadata.sessionId",
+    "langsmith.metadata.session_id",
+    "langsmith.metadata.thread_id",
+    "gcp.vertex.agent.session_id",
+)
+"""Attributes that name the session a span belongs to (`langsmith.trace.session_name` is a project)."""
+
+_SESSION_MARKERS = tuple(key.encode() for key in SESSION_KEYS)
+_OWN_SPANS = "cassette."
+
+
+class TraceFacts:
+    """What is known of one trace id: its spans or the chunks that hold them, and what joins it."""
+
+    __slots__ = ("bare", "chunks", "key", "links", "order", "resource", "sessions", "spans", "start_ns", "trace_id")
+
+    def __init__(self, trace_id: str) -> None:
+        self.trace_id = trace_id
+        self.start_ns = 0
+        self.spans: list[SpanRecord] = []
+        self.order: list[int] = []
+        self.chunks: array[int] = array("Q")
+        self.links: set[str] = set()
+        self.sessions: set[str] = set()
+        self.bare: bool | None = None
+        self.resource = 0
+        self.key: Hashable | None = None
+
+
+class Index:
+    """The traces of a source, filled batch by batch.
+
+    With *keep* the spans themselves are held; without, only the numbers of the chunks they are in.
+    """
+
+    def __init__(self, *, keep: bool, is_call: IsCall, run_key: RunKey | None = None) -> None:
+        self.keep = keep
+        self.traces: dict[str, TraceFacts] = {}
+        self.logs: dict[str, list[LogRecord]] = defaultdict(list)
+        self.log_chunks: dict[str, array[int]] = defaultdict(lambda: array("Q"))
+        self.span_count = 0
+        self._is_call = is_call
+        self._run_key = run_key
+        self._ties: list[Sequence[str]] = []
+
+    def add(self, batch: Batch, chunk: int | None) -> None:
+        """Take in the spans and logs of a batch; it is chunk number *chunk*, or held by the caller."""
+        traces = self.traces
+        keep = self.keep or chunk is None
+        for span in batch.spans:
+            trace_id = span.trace_id
+            facts = traces.get(trace_id)
+            if facts is None:
+                facts = traces[trace_id] = TraceFacts(trace_id)
+            start = span.start_ns
+            if start and (not facts.start_ns or start < facts.start_ns):
+                facts.start_ns = start
+            if keep:
+                facts.spans.append(span)
+                facts.order.append(self.span_count)
+            elif chunk is not None and (not facts.chunks or facts.chunks[-1] != chunk):
+                facts.chunks.append(chunk)
+            self.span_count += 1
+            if span.parent_span_id is None and facts.bare is not False:
+                facts.bare = self._is_call(span)
+                facts.resource = id(span.resource)
+            if span.links:
+                self._note_links(facts, span)
+            if batch.session_hint:
+                _note_sessions(facts, span)
+            if self._run_key is not None and facts.key is None:
+                facts.key = self._run_key(span)
+        for log in batch.logs:
+            if log.trace_id and keep:
+                self.logs[log.trace_id].append(log)
+            elif log.trace_id and chunk is not None:
+                self.log_chunks[log.trace_id].append(chunk)
+
+    def tie(self, trace_ids: Sequence[str]) -> None:
+        """Keep these trace ids in one run, whatever else is known."""
+        self._ties.append(trace_ids)
+
+    def runs(self, *, merge: bool) -> list[list[TraceFacts]]:
+        """Return the runs, by their first span's start; each with its traces by start."""
+        if merge:
+            groups = [list(self.traces.values())] if self.traces else []
+        else:
+            groups = self._joined()
+        for group in groups:
+            group.sort(key=_start)
+        return sorted(groups, key=lambda group: _start(group[0]))
+
+    @staticmethod
+    def _note_links(facts: TraceFacts, span: SpanRecord) -> None:
+        # Marks of a replay link to what was recorded; that makes them no part of the recording.
+        if not span.name.startswith(_OWN_SPANS):
+            facts.links.update(link.trace_id for link in span.links if link.trace_id != facts.trace_id)
+
+    def _joined(self) -> list[list[TraceFacts]]:
+        parents = {trace_id: trace_id for trace_id in self.traces}
+
+        def find(trace_id: str) -> str:
+            while parents[trace_id] != trace_id:
+                parents[trace_id] = parents[parents[trace_id]]
+                trace_id = parents[trace_id]
+            return trace_id
+
+        def join(trace_ids: Iterable[str]) -> None:
+            known = [find(trace_id) for trace_id in trace_ids if trace_id in parents]
+            for trace_id in known[1:]:
+                parents[find(trace_id)] = find(known[0])
+
+        together: dict[Hashable, list[str]] = defaultdict(list)
+        for facts in self.traces.values():
+            if self._run_key is not None:
+                if facts.key is not None:
+                    together["key", facts.key].append(facts.trace_id)
+                continue
+            join((facts.trace_id, *facts.links))
+            for session in facts.sessions:
+                together["session", session].append(facts.trace_id)
+            if facts.bare:
+                together["bare", facts.resource].append(facts.trace_id)
+        for trace_ids in (*together.values(), *self._ties):
+            join(trace_ids)
+        groups: dict[str, list[TraceFacts]] = defaultdict(list)
+        for facts in self.traces.values():
+            groups[find(facts.trace_id)].append(facts)
+        return list(groups.values())
+
+
+def _note_sessions(facts: TraceFacts, span: SpanRecord) -> None:
+    holds = span.may_hold
+    if any(map(holds, _SESSION_MARKERS)):
+        attributes = span.attributes
+        for key in SESSION_KEYS:
+            value = attributes.get(key)
+            if isinstance(value, str) and value:
+                facts.sessions.add(value)
+
+
+def _start(facts: TraceFacts) -> tuple[int, str]:
+    return facts.start_ns, facts.trace_id
+
+
+def distinct(spans: Sequence[SpanRecord]) -> list[SpanRecord]:
+    """Return *spans* with each (trace id, span id) once: the ended one, then the fullest, then the first."""
+    places: dict[tuple[str, str], int] = {}
+    kept: list[SpanRecord] = []
+    for span in spans:
+        key = (span.trace_id, span.span_id)
+        place = places.setdefault(key, len(kept))
+        if place == len(kept):
+            kept.append(span)
+        elif _worth(span) > _worth(kept[place]):
+            kept[place] = span
+    return kept
+
+
+def _worth(span: SpanRecord) -> tuple[bool, int, int]:
+    return span.end_ns > 0, len(span.attributes), len(span.events)
