@@ -89,6 +89,8 @@ class RunningProgram:
     name: str
     process: subprocess.Popen[bytes]
     log_file: Path
+    stop_grace_s: float = STOP_TIMEOUT_S
+    """how long it may take to end by itself when asked to"""
 
     def log_tail(self, lines: int = 30) -> str:
         text = self.log_file.read_text(encoding="utf-8", errors="replace")
@@ -100,7 +102,7 @@ class RunningProgram:
             return
         self.process.terminate()
         try:
-            self.process.wait(STOP_TIMEOUT_S)
+            self.process.wait(self.stop_grace_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(STOP_TIMEOUT_S)
@@ -113,6 +115,7 @@ def start_program(
     env: Mapping[str, str],
     log_file: Path,
     is_ready: Callable[[], bool],
+    stop_grace_s: float = STOP_TIMEOUT_S,
 ) -> RunningProgram:
     """Starts `command` and waits until `is_ready`.
 
@@ -127,7 +130,7 @@ def start_program(
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-    program = RunningProgram(name, process, log_file)
+    program = RunningProgram(name, process, log_file, stop_grace_s)
 
     def ready() -> bool | None:
         if process.poll() is not None:

@@ -174,6 +174,8 @@ def jaeger(jaeger_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             env=env,
             log_file=log_file,
             is_ready=answers(f"http://127.0.0.1:{health}/status"),
+            # It takes 10 s to end by itself, and its memory store has nothing to save.
+            stop_grace_s=0.5,
         )
         return Jaeger(
             program,
@@ -232,6 +234,7 @@ def start_collector(
                 {
                     "OTELCOL_JAEGER_ENDPOINT": jaeger.grpc_endpoint,
                     "OTELCOL_TEMPO_ENDPOINT": tap.http_endpoint,
+                    "OTELCOL_TEMPO_COMPRESSION": "none",  # oteltap answers 400 to gzip
                     **env,
                 },
                 tmp_path_factory.mktemp("collector"),
@@ -248,7 +251,7 @@ def start_collector(
 
 def _start_collector(binary: Path, configs: list[Path], env: dict[str, str], folder: Path) -> Collector:
     grpc, http, health, metrics = free_ports(4)
-    cassette_dir = folder / "cassettes"
+    env = {"OTELCOL_CASSETTE_DIR": str(folder / "cassettes"), **env}
     program = start_program(
         COLLECTOR,
         [binary, *(f"--config={path}" for path in configs)],
@@ -257,7 +260,6 @@ def _start_collector(binary: Path, configs: list[Path], env: dict[str, str], fol
             "OTELCOL_OTLP_HTTP_ENDPOINT": f"127.0.0.1:{http}",
             "OTELCOL_HEALTH_ENDPOINT": f"127.0.0.1:{health}",
             "OTELCOL_METRICS_PORT": str(metrics),
-            "OTELCOL_CASSETTE_DIR": str(cassette_dir),
             "OTELCOL_CASSETTE_WAIT": f"{UNDECIDED_WAIT_S}s",
             "OTELCOL_UI_WAIT": f"{UNDECIDED_WAIT_S}s",
             **env,
@@ -270,7 +272,7 @@ def _start_collector(binary: Path, configs: list[Path], env: dict[str, str], fol
         grpc_endpoint=f"127.0.0.1:{grpc}",
         http_endpoint=f"http://127.0.0.1:{http}",
         metrics_url=f"http://127.0.0.1:{metrics}/metrics",
-        cassette_dir=cassette_dir,
+        cassette_dir=Path(env["OTELCOL_CASSETTE_DIR"]),
         undecided_wait_s=float(UNDECIDED_WAIT_S),
     )
 

@@ -160,10 +160,9 @@ def test_only_genai_log_records_reach_the_log_file(collector: Collector) -> None
     assert [by_attribute["traceId"], by_field["traceId"]] == [trace_id, trace_id]
 
 
-def test_cassette_files_are_for_their_owner_only(collector: Collector) -> None:
+def test_the_folder_of_the_files_is_for_its_owner_only(collector: Collector) -> None:
     collector.wait_for_file_spans(_send_trace(collector.http_endpoint, "chat", CHAT))
     assert stat.S_IMODE(collector.cassette_dir.stat().st_mode) == 0o700
-    assert stat.S_IMODE(collector.traces_file.stat().st_mode) == 0o600
 
 
 def test_a_restart_appends_to_the_files(start_collector: Callable[..., Collector]) -> None:
