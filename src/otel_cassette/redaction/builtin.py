@@ -37,9 +37,8 @@ def _either(*patterns: str) -> str:
     return "|".join(patterns)
 
 
-_PASSWORD = r"pass(?:word|wd)"
 _NAMES = _either(
-    _PASSWORD,
+    r"pass(?:word|wd)",
     r"(?:x-)?api[ _-]?key",
     r"client[_-]?secret",
     r"secret[_-]?(?:access[_-]?)?key",
@@ -86,12 +85,16 @@ _RULES = (
     ),
     _token(
         "aws-access-key-id",
-        r"A[KS]IA(?<![A-Za-z0-9]A[KS]IA)[A-Z2-7]{16}(?![A-Za-z0-9])|ABSK[A-Za-z0-9+/]{80,}={0,2}",
+        _either(
+            _at_start("AKIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
+            _at_start("ASIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
+            r"ABSK[A-Za-z0-9+/]{80,}={0,2}",  # Bedrock API keys
+        ),
         "AKIA",
         "ASIA",
         "ABSK",
     ),
-    _token("azure-key", r"[A-Za-z0-9]{20,100}JQQJ99[A-Za-z0-9]{20,60}", "JQQJ99"),
+    _token("azure-key", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}", "JQQJ99"),
     _token(
         "github-token",
         _either(r"gh[pousr]_[A-Za-z0-9]{36,255}", r"github_pat_[A-Za-z0-9_]{36,255}"),

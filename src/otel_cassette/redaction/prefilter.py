@@ -128,10 +128,10 @@ class Prefilter:
         for literal in self._plain:
             if literal in folded:
                 return True
-        for word, literals in self._shared:
-            if word in folded and any(literal in folded for literal in literals):
-                return True
-        return False
+        return any(
+            word in folded and any(literal in folded for literal in literals)
+            for word, literals in self._shared
+        )
 
     def _in_a_run(self, data: bytes) -> bool:
         shape = data.translate(_TO_RUN)

@@ -8,6 +8,7 @@ run. For that the rules are applied until nothing changes, and never look inside
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -246,7 +247,7 @@ def _apply(rule: RedactionRule, text: str, hits: Counter[str]) -> str:
     for part in parts:
         last = 0
         for match in regex.finditer(part):
-            start, end = _secret_span(rule, match)
+            start, end = _secret_span(match)
             if start == end or start < last:
                 continue
             hits[rule.name] += 1
@@ -258,12 +259,12 @@ def _apply(rule: RedactionRule, text: str, hits: Counter[str]) -> str:
     return "".join(done)
 
 
-def _secret_span(rule: RedactionRule, match: Any) -> tuple[int, int]:
+def _secret_span(match: re.Match[str]) -> tuple[int, int]:
     """Return the group named `secret...` that took part in the match, else the whole of it."""
     for group in match.re.groupindex:
         if group.startswith("secret") and match.start(group) >= 0:
-            return int(match.start(group)), int(match.end(group))
-    return int(match.start()), int(match.end())
+            return match.span(group)
+    return match.span()
 
 
 def _mask_value(rule: RedactionRule, value: Any, hits: Counter[str]) -> Any:
@@ -278,7 +279,7 @@ def _mask_value(rule: RedactionRule, value: Any, hits: Counter[str]) -> Any:
     match = rule.value_regex.fullmatch(value)
     if match is None:
         return value
-    start, end = _secret_span(rule, match)
+    start, end = _secret_span(match)
     hits[rule.name] += 1
     return value[:start] + rule.mask + value[end:]
 
@@ -315,15 +316,17 @@ def _rule_from_header(item: Any) -> RedactionRule:
         if rule is not None:
             return rule
         known = sorted(f"{n}@{r}" for n, r in BUILTIN)
-        raise CassetteFormatError(
+        msg = (
             f"the header names the redaction rule {item!r}, which this version of otel-cassette does not have "
             f"(it has {', '.join(known)}). Without it a live request could not be compared with the recorded one. "
             "Install the version the cassette was recorded with or a newer one: pip install -U otel-cassette"
         )
+        raise CassetteFormatError(msg)
     try:
         return RedactionRule(**item)
     except (TypeError, ValueError) as error:
-        raise CassetteFormatError(
+        msg = (
             f"the header holds a redaction rule that cannot be used: {error}; "
             "correct it, or record the cassette again"
-        ) from error
+        )
+        raise CassetteFormatError(msg) from error

@@ -60,39 +60,37 @@ class RedactionRule:
             given = getattr(self, field)
             object.__setattr__(self, field, (given,) if isinstance(given, str) else tuple(given))
         if not _NAME.fullmatch(self.name):
-            raise ValueError(
+            msg = (
                 f"redaction rule name {self.name!r} is not 1 to 64 of a-z, 0-9, '-' and '_'; "
                 "the name stands in the mask `<redacted:NAME>`"
             )
+            raise ValueError(msg)
         if self.pattern is None and not self.paths and not self.fields:
-            raise ValueError(
-                f"redaction rule {self.name!r} finds nothing: give it a pattern, paths or fields"
-            )
+            msg = f"redaction rule {self.name!r} finds nothing: give it a pattern, paths or fields"
+            raise ValueError(msg)
         self._check_regexes()
         for path in self.paths:
             if not path.startswith("/"):
-                raise ValueError(
+                msg = (
                     f"redaction rule {self.name!r}: path {path!r} is no JSON pointer below the root; "
                     "write '/messages/*/name'"
                 )
+                raise ValueError(msg)
         for literal in self.literals:
             if not literal or any(ord(c) < 32 for c in literal):
-                raise ValueError(
-                    f"redaction rule {self.name!r}: literal {literal!r} is empty or holds a control character"
-                )
+                msg = f"redaction rule {self.name!r}: literal {literal!r} is empty or holds a control character"
+                raise ValueError(msg)
 
     def _check_regexes(self) -> None:
         for source in (self.pattern, self.values):
             try:
                 compiled = re.compile(source or "x")
             except re.error as error:
-                raise ValueError(
-                    f"redaction rule {self.name!r}: {source!r} is no valid regex: {error}"
-                ) from error
+                msg = f"redaction rule {self.name!r}: {source!r} is no valid regex: {error}"
+                raise ValueError(msg) from error
             if source is self.pattern and compiled.fullmatch(""):
-                raise ValueError(
-                    f"redaction rule {self.name!r}: {source!r} matches the empty text, so it would match everywhere"
-                )
+                msg = f"redaction rule {self.name!r}: {source!r} matches the empty text, so it would match everywhere"
+                raise ValueError(msg)
 
     @cached_property
     def mask(self) -> str:
@@ -135,9 +133,8 @@ def as_rules(given: Iterable[RuleLike]) -> tuple[RedactionRule, ...]:
         ValueError: A rule cannot be used, or two have one name.
     """
     if isinstance(given, str):
-        raise TypeError(
-            f"redact={given!r} is one text; give a sequence of rules: redact=({given!r},)"
-        )
+        msg = f"redact={given!r} is one text; give a sequence of rules: redact=({given!r},)"
+        raise TypeError(msg)
     rules: list[RedactionRule] = []
     plain = 0
     for item in given:
@@ -149,15 +146,13 @@ def as_rules(given: Iterable[RuleLike]) -> tuple[RedactionRule, ...]:
         elif _is_pair(item):
             rules.append(RedactionRule(item[0], item[1]))
         else:
-            raise TypeError(
-                f"{item!r} is no redaction rule: give a RedactionRule, a (name, regex) pair or a regex"
-            )
+            msg = f"{item!r} is no redaction rule: give a RedactionRule, a (name, regex) pair or a regex"
+            raise TypeError(msg)
     names = [rule.name for rule in rules]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(
-                f"two redaction rules are named {name!r}; the mask would not say which one it was"
-            )
+            msg = f"two redaction rules are named {name!r}; the mask would not say which one it was"
+            raise ValueError(msg)
     return tuple(rules)
 
 
