@@ -94,8 +94,10 @@ SECRETS: list[tuple[str, str]] = [
             f"pypi-AgEIcHlwaS5vcmc{_chars(_URLSAFE, 120)}",
             f"SG.{_chars(_URLSAFE, 22)}.{_chars(_URLSAFE, 43)}",
             f"{_part({'alg': 'HS256', 'typ': 'JWT'})}.{_part({'sub': '42', 'exp': 1})}.{_chars(_URLSAFE, 43)}",
-            f"{_part({'alg': 'dir', 'enc': 'A128GCM'})}..{_chars(_URLSAFE, 16)}"
-            f".{_chars(_URLSAFE, 64)}.{_chars(_URLSAFE, 22)}",
+            (
+                f"{_part({'alg': 'dir', 'enc': 'A128GCM'})}..{_chars(_URLSAFE, 16)}"
+                f".{_chars(_URLSAFE, 64)}.{_chars(_URLSAFE, 22)}"
+            ),
             _pem(""),
             _pem("RSA "),
             _pem("OPENSSH "),
