@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from operator import itemgetter
 from typing import Any, Protocol
 
 import msgspec
 
-from otel_cassette.formats.ids import span_id_of, trace_id_of
 from otel_cassette.model.span import LogRecord, Resource, Scope, SpanRecord
 
 _LONE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -35,17 +34,20 @@ class Batch:
     logs: list[LogRecord] = field(default_factory=list)
     session_hint: bool = True
     unusable: int = 0
-    signals: set[str] = field(default_factory=set)
+    signals: frozenset[str] | set[str] = frozenset()
 
 
 class JsonValue:
     """One JSON value of a source: its bytes, or the object it already is."""
 
+    __slots__ = ("_plain", "_read", "raw")
+
     def __init__(self, raw: bytes | None = None, plain: Any = None) -> None:
         self.raw = raw
         self._plain = plain
+        self._read = raw is None
 
-    @cached_property
+    @property
     def plain(self) -> Any:
         """The value as plain objects, read leniently.
 
@@ -53,12 +55,10 @@ class JsonValue:
             ValueError: It is no JSON.
             RecursionError: It is nested too deeply.
         """
-        return self._plain if self.raw is None else lenient_json(self.raw)
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        """The top-level keys; of nothing but an object there are any."""
-        return frozenset(self.plain) if isinstance(self.plain, dict) else frozenset()
+        if not self._read and self.raw is not None:
+            self._plain = lenient_json(self.raw)
+            self._read = True
+        return self._plain
 
 
 class TraceFormat(Protocol):
@@ -77,41 +77,17 @@ class TraceFormat(Protocol):
 
 
 class ReadContext:
-    """Resources, scopes and ids met in one source, so that equal ones are one object."""
+    """Resources and scopes met in one source, so that equal ones are one object."""
 
     def __init__(self) -> None:
-        self.resources: dict[bytes, Resource] = {}
+        self.resources: dict[tuple[bytes, str], Resource] = {}
         self.scopes: dict[tuple[bytes, str], Scope] = {}
-        self.names: dict[str, str] = {}
-        self.trace_ids: dict[Any, str | None] = {}
         self._equal: dict[str, Resource] = {}
-
-    def trace_id(self, text: Any) -> str | None:
-        """Return `trace_id_of(text)`, remembered: a trace id stands in all its spans."""
-        try:
-            return self.trace_ids[text]
-        except KeyError:
-            found = self.trace_ids[text] = trace_id_of(text)
-            if len(self.trace_ids) > 100_000:
-                self.trace_ids.clear()
-            return found
-        except TypeError:
-            return None
-
-    @staticmethod
-    def span_id(text: Any) -> str | None:
-        """Return `span_id_of(text)`."""
-        return span_id_of(text)
-
-    def name(self, text: str) -> str:
-        """Return *text*, as one object for equal span names."""
-        if len(self.names) > 10_000:
-            self.names.clear()
-        return self.names.setdefault(text, text)
 
     def resource(self, resource: Resource) -> Resource:
         """Return the first resource met that is equal to *resource*."""
-        return self._equal.setdefault(repr((sorted(resource.attributes.items(), key=_first), resource.schema_url)), resource)
+        pairs = sorted(resource.attributes.items(), key=itemgetter(0))
+        return self._equal.setdefault(repr((pairs, resource.schema_url)), resource)
 
 
 def lenient_json(raw: bytes) -> Any:
@@ -140,6 +116,3 @@ def _without_surrogates(value: Any) -> Any:
         return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     return value
 
-
-def _first(pair: tuple[str, Any]) -> str:
-    return pair[0]

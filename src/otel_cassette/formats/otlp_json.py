@@ -1,24 +1,24 @@
 """OTLP in JSON: TracesData, ExportTraceServiceRequest and LogsData, one ResourceSpans, one Span.
 
-The usual spelling is decoded by a typed decoder that leaves attributes and events undecoded until
-they are looked at. Whatever that one refuses (snake_case keys, names for enums, numbers where
-strings belong, bare NaN, half surrogates) goes through `otlp_lenient.py`, which takes plain objects.
+The usual spelling is decoded straight into span objects that leave attributes and events undecoded
+until they are looked at. Whatever that decoder refuses (snake_case keys, names for enums, ids in
+base64, bare NaN, half surrogates) goes through `otlp_lenient.py`, which takes plain objects.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from otel_cassette.errors import CassetteFormatError
 from otel_cassette.formats.base import Batch, JsonValue, ReadContext, lenient_json
 from otel_cassette.formats.otlp_lenient import (
     events_of,
     is_otlp,
-    kind_of,
     links_of,
     read_lenient,
     read_logs,
@@ -26,57 +26,92 @@ from otel_cassette.formats.otlp_lenient import (
     scope_of,
     status_of,
 )
-from otel_cassette.formats.values import attributes_of, integer_of
-from otel_cassette.model.span import EMPTY, Resource, Scope, SpanEvent, SpanRecord
-
-SESSION_MARKERS = (b"session", b"conversation.id", b"thread_id")
-"""Bytes one of which stands in every span that names its session (`runs.SESSION_KEYS`)."""
+from otel_cassette.formats.values import attributes_of
+from otel_cassette.model.span import Resource, Scope, SpanEvent, SpanRecord
 
 _NOTHING = Raw(b"")
 _EMPTY_LIST = Raw(b"[]")
+_HEX = re.compile(r"[0-9a-f]*")
+_NO_SPAN = "0" * 16
+
+_Count = Annotated[int, Meta(ge=0)]
 
 
 class _Status(Struct, gc=False):
-    code: int | str | None = None
-    message: str | None = None
+    code: int | str = 0
+    message: str = ""
 
 
-class _Span(Struct, gc=False):
-    trace_id: str = msgspec.field(name="traceId", default="")
-    span_id: str = msgspec.field(name="spanId", default="")
-    trace_state: str | None = msgspec.field(name="traceState", default=None)
+class JsonSpan(Struct, gc=False, eq=False):
+    """A `SpanRecord` as the decoder makes it; what is still `Raw` is decoded at the first look.
+
+    `links`, `status_code`, `status_message`, `resource` and `scope` get their values once the
+    decoder is done, so what it finds under the last three's names never stays.
+    """
+
+    trace_id: Annotated[str, Meta(min_length=32, max_length=32)] = msgspec.field(name="traceId")
+    span_id: Annotated[str, Meta(min_length=16, max_length=16)] = msgspec.field(name="spanId")
+    trace_state: str = msgspec.field(name="traceState", default="")
     parent_span_id: str | None = msgspec.field(name="parentSpanId", default=None)
     flags: Raw = _NOTHING
     name: str = ""
-    kind: int | str | None = 0
-    start: str | int | float | None = msgspec.field(name="startTimeUnixNano", default=None)
-    end: str | int | float | None = msgspec.field(name="endTimeUnixNano", default=None)
-    attributes: Raw = _NOTHING
-    dropped_attributes: int | str | None = msgspec.field(name="droppedAttributesCount", default=0)
-    events: Raw = _NOTHING
-    dropped_events: int | str | None = msgspec.field(name="droppedEventsCount", default=0)
+    kind: Annotated[int, Meta(ge=0, le=5)] = 0
+    start_ns: _Count = msgspec.field(name="startTimeUnixNano", default=0)
+    end_ns: _Count = msgspec.field(name="endTimeUnixNano", default=0)
+    raw_attributes: Raw = msgspec.field(name="attributes", default=_NOTHING)
+    dropped_attributes: _Count = msgspec.field(name="droppedAttributesCount", default=0)
+    raw_events: Raw = msgspec.field(name="events", default=_NOTHING)
+    dropped_events: _Count = msgspec.field(name="droppedEventsCount", default=0)
     links: Raw = _NOTHING
-    dropped_links: int | str | None = msgspec.field(name="droppedLinksCount", default=0)
-    status: _Status | None = None
-    # Spellings that send the value to the lenient reader.
-    other_id: Raw = msgspec.field(name="trace_id", default=_NOTHING)
-    other_count: Raw = msgspec.field(name="dropped_attributes_count", default=_NOTHING)
+    dropped_links: _Count = msgspec.field(name="droppedLinksCount", default=0)
+    status_code: _Status | None = msgspec.field(name="status", default=None)
+    status_message: Raw = _NOTHING
+    resource: Raw = _NOTHING
+    scope: Raw = _NOTHING
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attribute values by key, decoded at the first look."""
+        value: Any = self.raw_attributes
+        if type(value) is Raw:
+            value = attributes_of(_decoded(value)) if value else {}
+            self.raw_attributes = value
+        return cast("Mapping[str, Any]", value)
+
+    @property
+    def events(self) -> Sequence[SpanEvent]:
+        """Events in the order they were written, decoded at the first look."""
+        value: Any = self.raw_events
+        if type(value) is Raw:
+            value = events_of(_decoded(value)) if value else ()
+            self.raw_events = value
+        return cast("Sequence[SpanEvent]", value)
+
+    def may_hold(self, text: bytes) -> bool:
+        """Return False only if *text* surely stands in no attribute key or value."""
+        value: Any = self.raw_attributes
+        return text in bytes(value) if type(value) is Raw else bool(value)
+
+    def __repr__(self) -> str:
+        return f"SpanRecord({self.name!r}, trace_id={self.trace_id!r}, span_id={self.span_id!r})"
+
+
+SpanRecord.register(JsonSpan)
 
 
 class _ScopeSpans(Struct, gc=False):
     scope: Raw = _NOTHING
-    spans: list[_Span] = []
-    schema_url: str | None = msgspec.field(name="schemaUrl", default=None)
-    other_url: Raw = msgspec.field(name="schema_url", default=_NOTHING)
+    spans: list[JsonSpan] = []
+    schema_url: str = msgspec.field(name="schemaUrl", default="")
 
 
 class _ResourceSpans(Struct, gc=False):
     resource: Raw = _NOTHING
     scope_spans: list[_ScopeSpans] = msgspec.field(name="scopeSpans", default=[])
-    schema_url: str | None = msgspec.field(name="schemaUrl", default=None)
+    schema_url: str = msgspec.field(name="schemaUrl", default="")
+    # Spellings that send the value to the lenient reader.
     other_spans: Raw = msgspec.field(name="scope_spans", default=_NOTHING)
     legacy_spans: Raw = msgspec.field(name="instrumentationLibrarySpans", default=_NOTHING)
-    other_url: Raw = msgspec.field(name="schema_url", default=_NOTHING)
 
 
 class _Envelope(Struct, gc=False):
@@ -85,34 +120,8 @@ class _Envelope(Struct, gc=False):
     resource_metrics: Raw = msgspec.field(name="resourceMetrics", default=_NOTHING)
 
 
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
-
-
-class JsonSpan(SpanRecord):
-    """A span whose attributes and events are still JSON; they are decoded at the first look."""
-
-    __slots__ = ()
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """Attribute values by key, decoded at the first look."""
-        value = cast("Any", self._attributes)
-        if type(value) is Raw:
-            value = self._attributes = attributes_of(_decoded(value))
-        return cast("Mapping[str, Any]", value)
-
-    @property
-    def events(self) -> Sequence[SpanEvent]:
-        """Events in the order they were written, decoded at the first look."""
-        value = cast("Any", self._events)
-        if type(value) is Raw:
-            value = self._events = events_of(_decoded(value))
-        return cast("Sequence[SpanEvent]", value)
-
-    def may_hold(self, text: bytes) -> bool:
-        """Return False only if *text* surely stands in no attribute key or value."""
-        value = cast("Any", self._attributes)
-        return text in bytes(value) if type(value) is Raw else bool(value)
+# Not strict: 64-bit integers are strings in the protocol's JSON.
+_decode_envelope = msgspec.json.Decoder(_Envelope, strict=False).decode
 
 
 class OtlpJson:
@@ -122,95 +131,76 @@ class OtlpJson:
 
     def read(self, value: JsonValue, context: ReadContext) -> Batch | None:
         """Return the spans and log records of *value*, or None if it is no OTLP."""
-        raw = value.raw
-        if raw is not None:
-            try:
-                envelope = _decode_envelope(raw)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                envelope = None
-            if envelope is not None and envelope.resource_spans is not None:
-                hint = any(marker in raw for marker in SESSION_MARKERS)
-                batch = _batch_of(envelope, context, hint)
-                if batch is not None:
-                    return batch
+        if value.raw is not None:
+            batch = read_usual(value.raw, context)
+            if batch is not None:
+                return batch
         plain = value.plain
         return read_lenient(plain, context) if is_otlp(plain) else None
 
 
-def _batch_of(envelope: _Envelope, context: ReadContext, hint: bool) -> Batch | None:
-    """Return the batch, or None if a span shows another spelling."""
-    batch = Batch(session_hint=hint)
-    spans = batch.spans
-    for resource_spans in envelope.resource_spans or ():
-        if resource_spans.other_spans or resource_spans.legacy_spans or resource_spans.other_url:
+def read_usual(raw: bytes, context: ReadContext) -> Batch | None:
+    """Return what *raw* holds if it is OTLP in the usual spelling, else None."""
+    try:
+        envelope = _decode_envelope(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    groups = envelope.resource_spans
+    # An older JSON writer's snake_case counts would go unseen: they are no fields of ours.
+    if groups is None or b'"dropped_attributes_count"' in raw:
+        return None
+    spans: list[JsonSpan] = []
+    for group in groups:
+        if group.other_spans or group.legacy_spans:
             return None
-        resource = _resource(resource_spans, context)
-        for scope_spans in resource_spans.scope_spans:
-            if scope_spans.other_url:
-                return None
-            scope = _scope(scope_spans, context)
-            for raw_span in scope_spans.spans:
-                if raw_span.other_id or raw_span.other_count:
-                    return None
-                span = _span(raw_span, resource, scope, context)
-                if span is None:
-                    batch.unusable += 1
-                else:
-                    spans.append(span)
+        resource = _resource(group, context)
+        for part in group.scope_spans:
+            _finish(part.spans, resource, _scope(part, context))
+            spans += part.spans
+    if not _valid_ids(spans):
+        return None
+    # Every key of `runs.SESSION_KEYS` holds one of these.
+    hint = b"session" in raw or b"conversation.id" in raw or b"thread_id" in raw
+    batch = Batch(cast("list[SpanRecord]", spans), session_hint=hint)
     if envelope.resource_logs:
-        batch.signals.add("logs")
+        batch.signals = {"logs"}
         batch.logs = read_logs({"resourceLogs": _decoded(envelope.resource_logs)}, context)
-    if envelope.resource_metrics:
-        batch.signals.add("metrics")
     return batch
 
 
-def _span(raw: _Span, resource: Resource, scope: Scope, context: ReadContext) -> JsonSpan | None:
-    trace_id = context.trace_id(raw.trace_id)
-    span_id = context.span_id(raw.span_id)
-    if trace_id is None or span_id is None:
-        return None
-    parent = raw.parent_span_id
-    links = raw.links
-    status = raw.status
-    return JsonSpan(
-        trace_id=trace_id,
-        span_id=span_id,
-        name=context.name(raw.name),
-        parent_span_id=context.span_id(parent) if parent else None,
-        kind=raw.kind if type(raw.kind) is int else kind_of(raw.kind),
-        start_ns=_time_ns(raw.start),
-        end_ns=_time_ns(raw.end),
-        attributes=cast("Any", raw.attributes) if raw.attributes else EMPTY,
-        events=cast("Any", raw.events) if raw.events and raw.events != _EMPTY_LIST else (),
-        links=links_of(_decoded(links), context) if links and links != _EMPTY_LIST else (),
-        status_code=status_of(status.code) if status and status.code else "UNSET",
-        status_message=(status.message or "") if status else "",
-        resource=resource,
-        scope=scope,
-        trace_state=raw.trace_state or "",
-        dropped_attributes=_count(raw.dropped_attributes),
-        dropped_events=_count(raw.dropped_events),
-        dropped_links=_count(raw.dropped_links),
+def _finish(spans: list[JsonSpan], resource: Resource, scope: Scope) -> None:
+    """Replace what the decoder left raw and is wanted at once."""
+    for span in cast("list[Any]", spans):
+        span.resource = resource
+        span.scope = scope
+        links = span.links
+        span.links = links_of(_decoded(links)) if links and links != _EMPTY_LIST else ()
+        status = span.status_code
+        if status is None or not status.code:
+            span.status_code, span.status_message = "UNSET", status.message if status else ""
+        else:
+            span.status_code, span.status_message = status_of(status.code), status.message
+        if not span.parent_span_id:
+            span.parent_span_id = None
+
+
+def _valid_ids(spans: list[JsonSpan]) -> bool:
+    """Return whether all ids are as they should be, by one look at all of them in a row."""
+    trace_ids = "".join({span.trace_id for span in spans})
+    parents = [span.parent_span_id for span in spans if span.parent_span_id]
+    span_ids = "".join([span.span_id for span in spans])
+    parent_ids = "".join(parents)
+    return (
+        len(parent_ids) == 16 * len(parents)
+        and _HEX.fullmatch(trace_ids + span_ids + parent_ids) is not None
+        and _NO_SPAN not in span_ids
+        and _NO_SPAN not in parent_ids
+        and _NO_SPAN * 2 not in trace_ids
     )
 
 
-def _time_ns(value: str | int | float | None) -> int:
-    if value is None:
-        return 0
-    try:
-        number = int(value)
-    except (ValueError, OverflowError):
-        number = integer_of(value) or 0
-    return max(number, 0)
-
-
-def _count(value: int | str | None) -> int:
-    return value if type(value) is int else max(integer_of(value) or 0, 0)
-
-
 def _resource(raw: _ResourceSpans, context: ReadContext) -> Resource:
-    key = bytes(raw.resource) + b"\0" + (raw.schema_url or "").encode("utf-8", "replace")
+    key = (bytes(raw.resource), raw.schema_url)
     found = context.resources.get(key)
     if found is None:
         plain = _decoded(raw.resource) if raw.resource else None
@@ -219,7 +209,7 @@ def _resource(raw: _ResourceSpans, context: ReadContext) -> Resource:
 
 
 def _scope(raw: _ScopeSpans, context: ReadContext) -> Scope:
-    key = (bytes(raw.scope), raw.schema_url or "")
+    key = (bytes(raw.scope), raw.schema_url)
     found = context.scopes.get(key)
     if found is None:
         plain = _decoded(raw.scope) if raw.scope else None
@@ -237,5 +227,3 @@ def _decoded(raw: Raw) -> Any:
     except ValueError as error:
         reason = f"a value is no JSON ({error})"
     raise CassetteFormatError(f"{reason}, near {data[:60]!r}")
-
-

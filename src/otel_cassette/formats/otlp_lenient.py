@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from otel_cassette.formats.base import Batch, ReadContext
+from otel_cassette.formats.ids import span_id_of, trace_id_of
 from otel_cassette.formats.values import any_value, attributes_of, integer_of
 from otel_cassette.model.span import (
     EMPTY,
@@ -34,6 +35,8 @@ def is_otlp(value: Any) -> bool:
     """Return whether *value* is an OTLP object of any signal, one ResourceSpans or one Span."""
     if not isinstance(value, dict):
         return False
+    if not value:
+        return True  # an empty export, all of whose fields are at their defaults
     if any(isinstance(value.get(key), list) for key in ("resourceSpans", "resource_spans", *_SPAN_LISTS)):
         return True
     if any(key in value for key in ("resourceLogs", "resource_logs", "resourceMetrics", "resource_metrics")):
@@ -53,10 +56,10 @@ def read_lenient(value: dict[str, Any], context: ReadContext) -> Batch:
     for group in groups:
         _read_group(group, batch, context)
     if "resourceLogs" in value or "resource_logs" in value:
-        batch.signals.add("logs")
+        batch.signals |= {"logs"}
         batch.logs = read_logs(value, context)
     if "resourceMetrics" in value or "resource_metrics" in value:
-        batch.signals.add("metrics")
+        batch.signals |= {"metrics"}
     return batch
 
 
@@ -70,7 +73,7 @@ def read_logs(value: dict[str, Any], context: ReadContext) -> list[LogRecord]:
                 _get(part, "scope", "instrumentationLibrary"), _get(part, "schemaUrl", "schema_url")
             )
             logs += [
-                _log(record, resource, scope, context)
+                _log(record, resource, scope)
                 for record in _objects(part, "logRecords", "log_records", "logs")
             ]
     return logs
@@ -106,13 +109,13 @@ def events_of(value: Any) -> Sequence[SpanEvent]:
     )
 
 
-def links_of(value: Any, context: ReadContext) -> Sequence[SpanLink]:
+def links_of(value: Any) -> Sequence[SpanLink]:
     """Return the links of a list of Link objects; those without valid ids are left out."""
     links = []
     for link in value if isinstance(value, list) else ():
         if isinstance(link, dict):
-            trace_id = context.trace_id(_get(link, "traceId", "trace_id"))
-            span_id = context.span_id(_get(link, "spanId", "span_id"))
+            trace_id = trace_id_of(_get(link, "traceId", "trace_id"))
+            span_id = span_id_of(_get(link, "spanId", "span_id"))
             if trace_id and span_id:
                 links.append(SpanLink(trace_id, span_id, attributes_of(link.get("attributes")) or EMPTY))
     return tuple(links)
@@ -141,16 +144,16 @@ def _read_group(group: dict[str, Any], batch: Batch, context: ReadContext) -> No
             _get(part, "schemaUrl", "schema_url"),
         )
         for plain in _objects(part, "spans"):
-            span = _span(plain, resource, scope, context)
+            span = _span(plain, resource, scope)
             if span is None:
                 batch.unusable += 1
             else:
                 batch.spans.append(span)
 
 
-def _span(plain: dict[str, Any], resource: Resource, scope: Scope, context: ReadContext) -> SpanRecord | None:
-    trace_id = context.trace_id(_get(plain, "traceId", "trace_id"))
-    span_id = context.span_id(_get(plain, "spanId", "span_id"))
+def _span(plain: dict[str, Any], resource: Resource, scope: Scope) -> SpanRecord | None:
+    trace_id = trace_id_of(_get(plain, "traceId", "trace_id"))
+    span_id = span_id_of(_get(plain, "spanId", "span_id"))
     if trace_id is None or span_id is None:
         return None
     status = plain.get("status")
@@ -159,13 +162,13 @@ def _span(plain: dict[str, Any], resource: Resource, scope: Scope, context: Read
         trace_id=trace_id,
         span_id=span_id,
         name=_text(plain.get("name")),
-        parent_span_id=context.span_id(_get(plain, "parentSpanId", "parent_span_id")),
+        parent_span_id=span_id_of(_get(plain, "parentSpanId", "parent_span_id")),
         kind=kind_of(plain.get("kind")),
         start_ns=_nanoseconds(_get(plain, "startTimeUnixNano", "start_time_unix_nano")),
         end_ns=_nanoseconds(_get(plain, "endTimeUnixNano", "end_time_unix_nano")),
         attributes=attributes_of(plain.get("attributes")),
         events=events_of(plain.get("events")),
-        links=links_of(plain.get("links"), context),
+        links=links_of(plain.get("links")),
         status_code=status_of(status.get("code")),
         status_message=_text(status.get("message")),
         resource=resource,
@@ -177,13 +180,13 @@ def _span(plain: dict[str, Any], resource: Resource, scope: Scope, context: Read
     )
 
 
-def _log(record: dict[str, Any], resource: Resource, scope: Scope, context: ReadContext) -> LogRecord:
+def _log(record: dict[str, Any], resource: Resource, scope: Scope) -> LogRecord:
     attributes = attributes_of(record.get("attributes"))
     named = attributes.get("event.name")
     return LogRecord(
         event_name=_text(_get(record, "eventName", "event_name")) or _text(named),
-        trace_id=context.trace_id(_get(record, "traceId", "trace_id")) or "",
-        span_id=context.span_id(_get(record, "spanId", "span_id")) or "",
+        trace_id=trace_id_of(_get(record, "traceId", "trace_id")) or "",
+        span_id=span_id_of(_get(record, "spanId", "span_id")) or "",
         time_ns=_nanoseconds(_get(record, "timeUnixNano", "time_unix_nano"))
         or _nanoseconds(_get(record, "observedTimeUnixNano", "observed_time_unix_nano")),
         body=any_value(record.get("body")),

@@ -69,7 +69,7 @@ class Index:
 
     def add(self, batch: Batch, chunk: int | None) -> None:
         """Take in the spans and logs of a batch; it is chunk number *chunk*, or held by the caller."""
-        traces = self.traces
+        traces, is_call, run_key, hint = self.traces, self._is_call, self._run_key, batch.session_hint
         keep = self.keep or chunk is None
         for span in batch.spans:
             trace_id = span.trace_id
@@ -86,14 +86,14 @@ class Index:
                 facts.chunks.append(chunk)
             self.span_count += 1
             if span.parent_span_id is None and facts.bare is not False:
-                facts.bare = self._is_call(span)
+                facts.bare = is_call(span)
                 facts.resource = id(span.resource)
             if span.links:
                 self._note_links(facts, span)
-            if batch.session_hint:
+            if hint:
                 _note_sessions(facts, span)
-            if self._run_key is not None and facts.key is None:
-                facts.key = self._run_key(span)
+            if run_key is not None and facts.key is None:
+                facts.key = run_key(span)
         for log in batch.logs:
             if log.trace_id and keep:
                 self.logs[log.trace_id].append(log)
@@ -167,13 +167,14 @@ def _start(facts: TraceFacts) -> tuple[int, str]:
     return facts.start_ns, facts.trace_id
 
 
-def distinct(spans: Sequence[SpanRecord]) -> list[SpanRecord]:
+def distinct(spans: Sequence[SpanRecord]) -> Sequence[SpanRecord]:
     """Return *spans* with each (trace id, span id) once: the ended one, then the fullest, then the first."""
+    if len({span.span_id for span in spans}) == len(spans):
+        return spans
     places: dict[tuple[str, str], int] = {}
     kept: list[SpanRecord] = []
     for span in spans:
-        key = (span.trace_id, span.span_id)
-        place = places.setdefault(key, len(kept))
+        place = places.setdefault((span.trace_id, span.span_id), len(kept))
         if place == len(kept):
             kept.append(span)
         elif _worth(span) > _worth(kept[place]):

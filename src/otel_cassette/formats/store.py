@@ -39,7 +39,7 @@ class Findings:
         self.read = 0
         self.spans = 0
         self.unusable = 0
-        self.signals: set[str] = set()
+        self.signals: frozenset[str] | set[str] = frozenset()
         self.shapes: dict[str, Shape] = {}
         self.shaped = 0
         self.unknown: list[str] = []
@@ -247,6 +247,7 @@ class StoredSpan(SpanRecord):
 
 
 _SKELETON = tuple(name for name in SpanRecord.__slots__ if not name.startswith("_"))
+"""What of a span is kept: everything but its contents."""
 
 
 def _described(value: Any) -> str:

@@ -18,6 +18,7 @@ from otel_cassette.formats.unpack import Blob
 BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[\[{]|[\]}]|"', re.DOTALL)
 _SPACE = b" \t\r\n\x1e"
+_BRACE = 0x7B
 _START = re.compile(rb"[ \t\r\n\x1e]*[{\[]")
 
 Take = Callable[[bytes, int], bool]
@@ -73,6 +74,10 @@ def _read_lines(handle: IO[bytes], blob: Blob, take: Take, damage: Damage) -> No
         if not text:
             break
         line += 1
+        # Most files are lines of objects; what ends them is white space to a JSON decoder.
+        if text[0] == _BRACE and len(text) <= MAX_VALUE_BYTES and take(text, position):
+            position += len(text)
+            continue
         if len(text) > MAX_VALUE_BYTES:
             raise _too_long(blob, line)
         if line == 1 and text.startswith(BOM):
