@@ -1,0 +1,212 @@
+"""Tools without a span: their result stands in the next model request.
+
+Lives here: results found in requests, the calls made of them, and the calls of which no result was
+recorded. Client instrumentations see model calls only; the tool's result is then what the model
+was told. Not here: joining tool spans (`matching.py`).
+
+Only a call that a recorded answer of this run asked for is inferred. Requests repeat their
+history, so that each call's result is met many times; the first one counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from otel_cassette.assemble.calls import Call
+from otel_cassette.assemble.matching import AskedCall, AskedCalls, signature_of
+from otel_cassette.assemble.report import ReportLine
+from otel_cassette.dialects.payload import text_integrity
+from otel_cassette.dialects.protocol import Reading
+from otel_cassette.dialects.results import result_from_message
+from otel_cassette.keys.messages import canonical_arguments
+from otel_cassette.model.entry import Integrity
+
+_FRAMEWORK_ANSWERS: Final = frozenset(
+    {
+        "Final result processed.",
+        "Tool not executed - a final result was already processed.",
+        "Output tool not used - a final result was already processed.",
+    }
+)
+"""What pydantic-ai answers to a call of its own output tool, which is no tool of the user."""
+
+
+@dataclass(slots=True)
+class _Index:
+    by_id: defaultdict[str, list[AskedCall]] = field(default_factory=lambda: defaultdict(list))
+    by_signature: defaultdict[str, list[AskedCall]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, asked: AskedCall) -> None:
+        if asked.call_id is not None:
+            self.by_id[asked.call_id].append(asked)
+        self.by_signature[asked.signature].append(asked)
+
+
+def find_results(known: AskedCalls, models: Sequence[Call]) -> None:
+    """Find in each model request the results of earlier calls, and note them on the calls.
+
+    Args:
+        known: The calls the run's answers ask for.
+        models: All model calls, failed ones too, by start.
+    """
+    index = _Index()
+    following = 0
+    everything = known.everything
+    for model in models:
+        while (
+            following < len(everything)
+            and everything[following].model_call.start_ns < model.start_ns
+        ):
+            index.add(everything[following])
+            following += 1
+        if not index.by_signature:
+            continue
+        met: Counter[str] = Counter()
+        for part, asked_part in _results(model.request_messages()):
+            asked = _find(index, part, asked_part, met)
+            if asked is not None and not asked.answered:
+                asked.answered = True
+                asked.result = part.get("response")
+                asked.answered_by = model
+
+
+def _results(
+    messages: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    """Yield each tool result of a request, with the tool call of that request it answers."""
+    open_calls: list[Mapping[str, Any]] = []
+    for message in messages:
+        for part in message.get("parts") or ():
+            kind = part.get("type")
+            if kind == "tool_call":
+                open_calls.append(part)
+            elif kind == "tool_call_response":
+                call = _answered_call(open_calls, part.get("id"))
+                if call is not None:
+                    open_calls.remove(call)
+                if "response" in part:
+                    yield part, call
+
+
+def _answered_call(
+    open_calls: Sequence[Mapping[str, Any]], call_id: Any
+) -> Mapping[str, Any] | None:
+    """The open call with that id; where ids do not join, the first that is open."""
+    for call in open_calls:
+        if call_id is not None and call.get("id") == call_id:
+            return call
+    return open_calls[0] if open_calls else None
+
+
+def _find(
+    index: _Index,
+    part: Mapping[str, Any],
+    asked_part: Mapping[str, Any] | None,
+    met: Counter[str],
+) -> AskedCall | None:
+    for call_id in (part.get("id"), None if asked_part is None else asked_part.get("id")):
+        if isinstance(call_id, str) and call_id in index.by_id:
+            candidates = index.by_id[call_id]
+            return next((a for a in reversed(candidates) if not a.answered), candidates[-1])
+    if asked_part is None:
+        return None
+    name = str(asked_part.get("name") or "")
+    signature = signature_of(name, canonical_arguments(asked_part.get("arguments")))
+    candidates = index.by_signature.get(signature, [])
+    place = met[signature]
+    met[signature] += 1
+    return candidates[place] if place < len(candidates) else None
+
+
+def infer_tools(known: AskedCalls) -> tuple[list[Call], list[ReportLine]]:
+    """Return the calls of tools without a span, and a line for each call without a result.
+
+    A tool span without a result, and without an error, is completed in place.
+    """
+    calls: list[Call] = []
+    missing: list[ReportLine] = []
+    for asked in known.everything:
+        tool = asked.span_call
+        if tool is not None:
+            _complete_result(tool, asked)
+        elif not asked.answered:
+            missing.append(_missing_line(asked))
+        elif not _is_framework_answer(asked.result):
+            calls.append(_inferred_call(asked))
+    return calls, missing
+
+
+def _is_framework_answer(result: Any) -> bool:
+    return isinstance(result, str) and result in _FRAMEWORK_ANSWERS
+
+
+def _complete_result(tool: Call, asked: AskedCall) -> None:
+    reading = tool.reading
+    if reading.has_response or reading.error is not None or not asked.answered:
+        return
+    reading.response, reading.response_integrity = _result(asked.result)
+    reading.has_response = True
+    reading.remedy = None
+    reading.notes.append("Result taken from the next model request.")
+    tool.inferred = True
+
+
+def _result(value: Any) -> tuple[Any, Integrity]:
+    result = result_from_message(value)
+    integrity: Integrity = text_integrity(result) if isinstance(result, str) else "whole"
+    return result, "whole" if integrity == "suspect" and result != value else integrity
+
+
+def _inferred_call(asked: AskedCall) -> Call:
+    response, integrity = _result(asked.result)
+    arguments = asked.arguments
+    named = isinstance(arguments, dict)
+    model = asked.model_call
+    start_ns = model.end_ns
+    if asked.answered_by is not None:
+        start_ns = min(start_ns, asked.answered_by.start_ns)
+    reading = Reading(
+        model.reading.dialect,
+        "call",
+        kind="tool",
+        name=asked.name,
+        request=arguments,
+        response=response,
+        has_request=True,
+        has_response=True,
+        scope=("arguments",) if named else (),
+        request_integrity="whole" if named else "suspect",
+        response_integrity=integrity,
+        call_id=asked.call_id,
+    )
+    return Call(
+        reading,
+        model.span,
+        model.position,
+        start_ns,
+        start_ns,
+        depth=model.depth - 1,
+        rank=asked.rank,
+        inferred=True,
+        enclosing=model.enclosing,
+    )
+
+
+def _missing_line(asked: AskedCall) -> ReportLine:
+    span = asked.model_call.span
+    return ReportLine(
+        "missing",
+        kind="tool",
+        name=asked.name,
+        span_name=span.name,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        dialect=asked.model_call.reading.dialect,
+        reason="The model asked for it, and the run holds neither its span nor its result.",
+        remedy="Trace the tool (otel_cassette.wrap_tool), so that it has a span of its own.",
+    )
