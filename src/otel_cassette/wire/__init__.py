@@ -5,8 +5,6 @@ Lives here: the list of codecs and the search for the one that a request is for.
 
 from __future__ import annotations
 
-from typing import Any
-
 from otel_cassette.wire import (
     anthropic_messages,
     google_generate,
@@ -14,8 +12,9 @@ from otel_cassette.wire import (
     openai_embeddings,
     openai_responses,
 )
+from otel_cassette.wire.protocol import WireCodec
 
-CODECS: dict[str, Any] = {
+CODECS: dict[str, WireCodec] = {
     codec.name: codec
     for codec in (
         openai_chat.CODEC,
@@ -28,7 +27,7 @@ CODECS: dict[str, Any] = {
 """Every codec by its name."""
 
 
-def find_codec(method: str, host: str, path: str) -> Any | None:
+def find_codec(method: str, host: str, path: str) -> WireCodec | None:
     """Return the codec of the API that an HTTP request goes to, None where there is none.
 
     Args:

@@ -107,6 +107,18 @@ class WireCodec(Protocol):
     ) -> Iterator[StreamEvent]:
         """Yield the events that answer a streaming request; arguments as `encode_response`."""
 
+    def stream_media_type(self, path: str) -> str:
+        """Return the content type of a streamed answer to a request of this path and query."""
+
+    def write_stream(self, events: Iterable[StreamEvent], *, path: str) -> Iterator[bytes]:
+        """Yield a stream's bytes, one event each."""
+
+    def read_stream(self, data: bytes, *, path: str) -> list[StreamEvent]:
+        """Return the complete events of a streamed body, which may have been cut off."""
+
+    def response_headers(self, seed: str) -> dict[str, str]:
+        """Return the header fields of an answer beside its content type: the request id."""
+
     def encode_error(self, failure: Mapping[str, Any]) -> ErrorAnswer:
         """Return a recorded failure (`type`, `message`, `status`) as this API's HTTP error."""
 

@@ -1,0 +1,77 @@
+"""Streams as bytes: server-sent events and Google's JSON array, read and written.
+
+Lives here: the framing. Not here: what the events say (one file per API).
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from otel_cassette.wire.protocol import StreamEvent, dumps
+
+
+def write_sse(events: Iterable[StreamEvent]) -> Iterator[bytes]:
+    """Yield the bytes of each event of a `text/event-stream`."""
+    return (event.to_sse() for event in events)
+
+
+def write_array(events: Iterable[StreamEvent]) -> Iterator[bytes]:
+    """Yield the bytes of a JSON array, an element each."""
+    opening = "["
+    for event in events:
+        yield f"{opening}{dumps(event.data)}".encode()
+        opening = ",\r\n"
+    yield b"[]" if opening == "[" else b"]"
+
+
+def read_sse(data: bytes) -> list[StreamEvent]:
+    """Return the complete events of a `text/event-stream`; what was cut off at its end is not one.
+
+    Payloads that are JSON come parsed, others as text.
+    """
+    events = []
+    name: str | None = None
+    lines: list[str] = []
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        if not line:
+            if lines:
+                events.append(StreamEvent(_payload("\n".join(lines)), name))
+            name, lines = None, []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            lines.append(value)
+        elif field == "event":
+            name = value
+    return events
+
+
+def read_array(data: bytes) -> list[StreamEvent]:
+    """Return the complete elements of a JSON array that may have been cut off."""
+    text = data.decode("utf-8", "replace")
+    decoder = json.JSONDecoder()
+    events = []
+    at = text.find("[") + 1
+    while at > 0:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        if at >= len(text) or text[at] == "]":
+            break
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except ValueError:
+            break  # the element that was cut off
+        events.append(StreamEvent(value))
+    return events
+
+
+def _payload(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
