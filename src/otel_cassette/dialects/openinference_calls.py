@@ -15,8 +15,12 @@ from otel_cassette.dialects import openinference_flat as flat
 from otel_cassette.dialects import openinference_langchain as langchain
 from otel_cassette.dialects import payload
 from otel_cassette.dialects.failures import failure_of
-from otel_cassette.dialects.openinference_request import HIDDEN_INPUT, read_embedding_request
-from otel_cassette.dialects.openinference_response import HIDDEN_OUTPUT, read_embedding_response
+from otel_cassette.dialects.openinference_embedding import (
+    read_embedding_request,
+    read_embedding_response,
+)
+from otel_cassette.dialects.openinference_request import HIDDEN_INPUT
+from otel_cassette.dialects.openinference_response import HIDDEN_OUTPUT
 from otel_cassette.dialects.openinference_source import Source
 from otel_cassette.dialects.protocol import Reading
 from otel_cassette.dialects.results import result_from_message

@@ -1,4 +1,4 @@
-"""The request of an OpenInference LLM or embedding span.
+"""The request of an OpenInference LLM span.
 
 Lives here: where the request is read from, and which parts of it the span is known to hold. In
 order: the provider's own body in `input.value`; LangChain's messages there; chat-shaped messages
@@ -21,7 +21,6 @@ from otel_cassette.wire import (
     anthropic_messages,
     google_generate,
     openai_chat,
-    openai_embeddings,
     openai_responses,
 )
 from otel_cassette.wire.params import split_params
@@ -36,9 +35,17 @@ RAISE_LIMITS = (
     "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT, or raise the backend's limit."
 )
 
-# Settings of a client or of a framework, which never go over the wire.
+# Settings of a client or of a framework, which never go over the wire, and fields of their own.
 _NOT_PARAMS = frozenset(
     {
+        "messages",
+        "model",
+        "model_id",
+        "previous_response_id",
+        "response_format",
+        "system",
+        "tool_choice",
+        "tools",
         "_type",
         "api_base",
         "api_key",
@@ -58,7 +65,7 @@ _RESPONSES_ITEMS = frozenset(
     {"message", "function_call", "function_call_output", "reasoning", "item_reference"}
 )
 # An SDK call's keyword arguments, not all of the body: `extra_body` goes its own way there.
-_WITHOUT_EXTRA = FULL_LLM - {"extra"}
+WITHOUT_EXTRA = FULL_LLM - {"extra"}
 
 
 @dataclass(slots=True)
@@ -89,7 +96,7 @@ def read_request(source: Source) -> Request:
     _read_messages(source, request)
     _read_settings(source, request)
     _read_tools(source, request)
-    _read_model(source, request)
+    read_model(source, request)
     request.fields.setdefault("operation", "chat")
     provider = _text(source.attributes, "llm.provider", "llm.system")
     if provider is not None:
@@ -146,10 +153,10 @@ def _read_body(source: Source, codec: WireCodec, request: Request) -> bool:
     request.fields = fields
     request.integrity = read.integrity
     request.has_content = bool(read.items)
-    request.scope = set(FULL_LLM if codec is anthropic_messages.CODEC else _WITHOUT_EXTRA)
+    request.scope = set(FULL_LLM if codec is anthropic_messages.CODEC else WITHOUT_EXTRA)
     if codec is google_generate.CODEC:
         request.scope.discard("model")
-        _read_model(source, request)
+        read_model(source, request)
     if _is_opaque(fields.get("response_format")):
         del fields["response_format"]
         request.scope.discard("response_format")
@@ -290,27 +297,26 @@ def _read_settings(source: Source, request: Request) -> None:
         tools = payload.read_tools(values["tools"])
         if tools.integrity == "whole":
             request.fields["tools"] = tools.value
-    taken = {
-        *_NOT_PARAMS,
-        "model",
-        "model_id",
-        "messages",
-        "tools",
-        "tool_choice",
-        "response_format",
-    }
-    params, _ = split_params(values, taken)
+    params, _ = split_params(values, _NOT_PARAMS)
     request.fields["params"] = params
     if source.known.params == "all":
         request.scope.add("params")
     else:
         request.scope.update(f"params/{name}" for name in params)
-    if source.known.choice:
-        request.scope.add("tool_choice")
-        request.fields["tool_choice"] = values.get("tool_choice")
-        if not _is_opaque(values.get("response_format")):
-            request.scope.add("response_format")
-            request.fields["response_format"] = values.get("response_format")
+    _read_choices(source, request, values)
+
+
+def _read_choices(source: Source, request: Request, values: Mapping[str, Any]) -> None:
+    """Read what stands among the parameters and is a field of its own."""
+    for name in ("tool_choice", "response_format", "previous_response_id"):
+        value = values.get(name)
+        # LangChain and others add the previous response's id below what is recorded.
+        is_known = (
+            source.library == "openai" if name == "previous_response_id" else source.known.choice
+        )
+        if (is_known or value is not None) and not _is_opaque(value):
+            request.fields[name] = value
+            request.scope.add(name)
 
 
 def _read_llama_settings(source: Source, request: Request) -> None:
@@ -344,15 +350,16 @@ def _read_tools(source: Source, request: Request) -> None:
         names = [{"name": flat.tool_name(t)} for t in joined.value]
         request.fields["tools"] = [n for n in names if n["name"]]
         request.scope.add("tools/names")
-    elif known and request.has_content and not _may_be_evicted(source):
+    elif known and request.has_content and not source.span.dropped_attributes:
         request.scope.add("tools")
 
 
-def _may_be_evicted(source: Source) -> bool:
-    return source.span.dropped_attributes > 0
+def read_model(source: Source, request: Request) -> None:
+    """Read the model's name, where the request has none yet.
 
-
-def _read_model(source: Source, request: Request) -> None:
+    `llm.model_name` is the requested model in some instrumentations, the answering one in others:
+    the scope says which.
+    """
     if request.fields.get("model"):
         request.scope.add("model")
         return
@@ -366,39 +373,3 @@ def _read_model(source: Source, request: Request) -> None:
         source.library == "openai_agents" and not _is_responses(source)
     )
     request.scope.add("model" if requested or is_requested else "model/family")
-
-
-def read_embedding_request(source: Source) -> Request:
-    """Return the request of an EMBEDDING span."""
-    request = Request()
-    value = source.input.value
-    if isinstance(value, Mapping) and "input" in value and isinstance(value.get("model"), str):
-        request.fields = openai_embeddings.CODEC.decode_request(value)
-        request.scope = set(_WITHOUT_EXTRA)
-        request.integrity, request.has_content = "whole", True
-        return request
-    texts, _ = flat.read_embeddings(source.attributes)
-    given = texts or _embedding_texts(value)
-    request.fields = {"operation": "embeddings"}
-    _read_model(source, request)
-    if given:
-        request.fields["input"] = given[0] if isinstance(given, list) and len(given) == 1 else given
-        request.scope.add("input")
-        request.integrity, request.has_content = "whole", True
-    elif source.input.integrity in ("redacted", "truncated"):
-        request.integrity = source.input.integrity
-    return request
-
-
-def _embedding_texts(value: Any) -> Any:
-    if isinstance(value, str) and value:
-        return None if payload.text_integrity(value) in ("redacted", "truncated") else [value]
-    if not isinstance(value, Mapping):
-        return None
-    for key in ("texts", "text", "query", "q", "input"):
-        found = value.get(key)
-        if isinstance(found, str) and found:
-            return [found]
-        if isinstance(found, list) and found and all(isinstance(t, str) for t in found):
-            return found
-    return None

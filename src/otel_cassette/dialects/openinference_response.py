@@ -1,4 +1,4 @@
-"""The answer of an OpenInference LLM or embedding span.
+"""The answer of an OpenInference LLM span.
 
 Lives here: where the answer is read from, whether its payload is the provider's own, whether a
 stream ended early, and failures. Not here: the request (`openinference_request.py`).
@@ -14,12 +14,12 @@ from otel_cassette.dialects import openinference_flat as flat
 from otel_cassette.dialects import openinference_langchain as langchain
 from otel_cassette.dialects import payload
 from otel_cassette.dialects.openinference_source import Source
+from otel_cassette.keys.masks import CUT
 from otel_cassette.model.entry import Integrity
 from otel_cassette.wire import (
     anthropic_messages,
     google_generate,
     openai_chat,
-    openai_embeddings,
     openai_responses,
 )
 from otel_cassette.wire.protocol import WireCodec
@@ -184,7 +184,7 @@ def _uncut(part: Mapping[str, Any]) -> dict[str, Any]:
     kept = {k: v for k, v in part.items() if k != "cut"}
     arguments = kept.get("arguments")
     if isinstance(arguments, str):
-        kept["arguments"] = arguments.removesuffix(flat.CUT)
+        kept["arguments"] = arguments.removesuffix(CUT)
     return kept
 
 
@@ -206,10 +206,12 @@ def _read_chat_list(source: Source, response: Response) -> None:
         return
     if all(isinstance(v.get("function"), Mapping) for v in value):
         value = [{"role": "assistant", "tool_calls": value}]
+        # CrewAI's listener writes the calls alone: a text beside them is lost.
+        response.notes.append("Only the tool calls of this answer were recorded.")
     if all("role" in v for v in value):
         read = payload.messages_of(value, role="assistant")
         response.fields["choices"] = [payload.make_choice(m) for m in read.items]
-        response.integrity = read.integrity
+        response.integrity = "suspect" if response.notes else read.integrity
 
 
 def _complete(source: Source, response: Response) -> None:
@@ -228,31 +230,3 @@ def _complete(source: Source, response: Response) -> None:
         usage = flat.read_usage(attributes)
         if usage:
             fields["usage"] = usage
-
-
-def read_embedding_response(source: Source) -> Response:
-    """Return the vectors of an EMBEDDING span."""
-    response = Response()
-    body = source.output.value
-    fields: dict[str, Any] = {}
-    if isinstance(body, Mapping) and isinstance(body.get("data"), list):
-        try:
-            fields = openai_embeddings.CODEC.decode_response(body)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            response.notes.append(f"output.value is no embeddings response ({error}); not used.")
-    if not fields.get("embeddings"):
-        _, vectors = flat.read_embeddings(source.attributes)
-        fields = {**fields, "embeddings": vectors}
-    sent = source.input.value
-    if isinstance(sent, Mapping) and sent.get("encoding_format") == "base64":
-        fields.pop("raw", None)  # the SDK decoded what came as base64
-    if not fields.get("usage"):
-        fields["usage"] = flat.read_usage(source.attributes)
-    if not fields.get("model"):
-        fields["model"] = source.attributes.get("embedding.model_name")
-    response.fields = payload.without_empty(fields)
-    if response.fields.get("embeddings"):
-        response.has_content, response.integrity = True, "whole"
-    elif source.output.integrity in ("redacted", "truncated"):
-        response.integrity = source.output.integrity
-    return response

@@ -40,9 +40,12 @@ class Instrumentation:
 
 
 _OTHER = Instrumentation()
+_SDK = Instrumentation(params="all", tools=True, choice=True)
 _KNOWN: Mapping[str, Instrumentation] = {
-    "langchain": Instrumentation(params="all", tools=True, choice=True),
-    "litellm": Instrumentation(params="all", tools=True, choice=True),
+    "openai": _SDK,
+    "anthropic": _SDK,
+    "langchain": _SDK,
+    "litellm": _SDK,
     "llama_index": Instrumentation(requested_model=True, params="none", tools=True),
     "agno": Instrumentation(requested_model=True, tools=True, reprs=True),
     "openai_agents": Instrumentation(params="none"),
@@ -89,7 +92,7 @@ def read_source(span: SpanRecord) -> Source:
     is_model = str(attributes.get("openinference.span.kind")).upper() in ("LLM", "EMBEDDING")
     source.input = read_value(attributes, "input", guess=is_model)
     source.output = read_value(attributes, "output", guess=is_model)
-    cuts = set()
+    cuts: set[int] = set()
     for key in ("input.value", "output.value", "llm.invocation_parameters"):
         value = attributes.get(key)
         if isinstance(value, str) and value[:1] in ("{", "["):
