@@ -6,6 +6,7 @@ reads exported traces. Nothing here knows a file, a clock or the OTel SDK.
     reading.py      spans to readings, through the dialects
     tree.py         the span tree: paths, enclosing calls
     duplicates.py   one call seen by several spans
+    history.py      requests completed by the run's own answers
     matching.py     tool spans and the model's own tool calls
     inferring.py    tools without spans, read off the next request
     settling.py     order, parents, indices, entries

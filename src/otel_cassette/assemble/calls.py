@@ -58,9 +58,11 @@ class Call:
 
     @property
     def failed(self) -> bool:
-        """Whether the call failed without an answer; a tool that failed has none."""
+        """Whether the call failed before an answer began; a tool that failed has none."""
         reading = self.reading
-        return reading.error is not None and not (reading.has_response and self.kind != "tool")
+        if reading.error is None:
+            return False
+        return self.kind == "tool" or not (reading.has_response or reading.partial)
 
     @property
     def kept(self) -> Call:

@@ -13,6 +13,7 @@ from typing import Any
 
 from otel_cassette.assemble.calls import Call
 from otel_cassette.assemble.duplicates import mark_duplicates
+from otel_cassette.assemble.history import complete_histories
 from otel_cassette.assemble.inferring import find_results, infer_tools
 from otel_cassette.assemble.matching import match_tools
 from otel_cassette.assemble.reading import Readings, read_spans, span_line
@@ -87,6 +88,7 @@ def _join_tools(calls: list[Call], *, infer: bool) -> list[ReportLine]:
     """Join tool spans with the model's calls, and add the tools that have no span to *calls*."""
     models = sorted((c for c in calls if c.kind == "llm"), key=lambda c: c.start_ns)
     tools = sorted((c for c in calls if c.kind == "tool"), key=lambda c: (c.start_ns, c.position))
+    complete_histories(models)
     known = match_tools([m for m in models if not m.failed], tools)
     find_results(known, models)
     if not infer:

@@ -253,4 +253,4 @@ def _tool_name(span: SpanRecord) -> str:
     return span.name
 
 
-DIALECTS: Final[tuple[Dialect, ...]] = (Native(),)
+DIALECT: Final[Dialect] = Native()

@@ -45,6 +45,8 @@ _PARAMS: Final = {
     "gen_ai.request.encoding_formats": "encoding_format",
 }
 _USAGE: Final = "gen_ai.usage."
+_TRUNCATED: Final = "anthropic.content.truncated"
+"""The Anthropic SDK leaves out all parts of content over its size limit, and sets this."""
 
 
 class OTelGenAI:
@@ -106,6 +108,8 @@ def _read_llm(
     integrity = _response_integrity(content, choices, failed=failure is not None)
     if integrity == "whole" and partial:
         integrity = "partial"
+    if failure is not None and _answered(attributes):
+        partial = True
     request_integrity, scope = _request_verdict(content, emitter)
     return Reading(
         NAME,
@@ -122,7 +126,13 @@ def _read_llm(
         partial=partial,
         response_id=_text(attributes.get("gen_ai.response.id")),
         remedy=_remedy(emitter, request_integrity, integrity),
+        history_text_lost=emitter.loses_history_text and bool(content.input.items),
     )
+
+
+def _answered(attributes: Attributes) -> bool:
+    """Whether an answer began to arrive, so that a failed call is one that ended early."""
+    return bool(attributes.get("gen_ai.response.id") or _finish_reasons(attributes))
 
 
 def _request(content: Content, operation: str | None) -> dict[str, Any]:
@@ -202,13 +212,17 @@ def _ended_early(attributes: Attributes, choices: list[dict[str, Any]], *, faile
     if failed:
         return True
     reasons = {choice.get("finish_reason") for choice in choices}
-    return bool(attributes.get("gen_ai.request.stream")) and bool(reasons & {None, "error"})
+    if "error" in reasons:
+        return True
+    return None in reasons and bool(attributes.get("gen_ai.request.stream"))
 
 
 def _response_integrity(
     content: Content, choices: list[dict[str, Any]], *, failed: bool
 ) -> Integrity:
     if content.output_integrity == "whole" and choices:
+        if content.attributes.get(_TRUNCATED) and not choices[0]["message"]["parts"]:
+            return "truncated"
         return answer_integrity(choices)
     if content.output_integrity != "absent":
         return content.output_integrity
@@ -237,12 +251,12 @@ def _request_verdict(content: Content, emitter: Emitter) -> tuple[Integrity, tup
     scope.update(f"params/{name}" for name in emitter.always_params)
     integrity = content.input.integrity
     if integrity == "whole":
-        lost = emitter.drops_media and any(
-            message["role"] == "user" and not message["parts"] for message in content.input.items
-        )
-        if lost:
+        empty = any(m["role"] == "user" and not m["parts"] for m in content.input.items)
+        if attributes.get(_TRUNCATED):
+            integrity = "truncated" if empty else "suspect"
+        elif emitter.drops_media and empty:
             integrity = "partial"
-        else:
+        if not empty or integrity == "whole":
             scope.update(("messages", "call_ids"))
         if content.system_integrity in ("whole", "absent"):
             scope.add("system_instructions")
@@ -331,4 +345,4 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-DIALECTS: Final[tuple[Dialect, ...]] = (OTelGenAI(),)
+DIALECT: Final[Dialect] = OTelGenAI()

@@ -35,6 +35,7 @@ class Emitter:
         may_omit_schemas: Tool definitions without parameters may have had some.
         writes_response_model: `gen_ai.request.model` is the model that answered.
         drops_media: Content lists are written as no parts at all.
+        loses_history_text: Assistant messages with tool calls are written without their text.
         unwraps_result: Results that are no object are wrapped as `{"result": ...}`.
         embedding_remedy: How to get at embeddings.
     """
@@ -45,6 +46,7 @@ class Emitter:
     may_omit_schemas: bool = False
     writes_response_model: bool = False
     drops_media: bool = False
+    loses_history_text: bool = False
     unwraps_result: bool = False
     embedding_remedy: str = "Record with the HTTP transports, which see the provider's payload."
 
@@ -72,6 +74,7 @@ _EMITTERS: Final[tuple[tuple[str, Emitter], ...]] = (
             f"Set {_CAPTURE}=true and read the log records too: this instrumentation writes "
             "messages as log events.",
             drops_media=True,
+            loses_history_text=True,
         ),
     ),
     ("opentelemetry.util.genai", Emitter(_OFFICIAL_SWITCH, drops_media=True)),

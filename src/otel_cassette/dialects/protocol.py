@@ -40,6 +40,8 @@ class Reading:
         conversation_id: Conversation, session or thread id, when the span carries one.
         remedy: Which switch to set where content is missing; one sentence.
         notes: What else a report should say, one sentence each.
+        history_text_lost: Assistant messages of the request that ask for tools may have lost their
+            text (assemble completes them from the answers of the run).
         arguments_known: False where the arguments are a bare value that only the model's call
             names (assemble fills in the parameter's name).
     """
@@ -63,6 +65,7 @@ class Reading:
     remedy: str | None = None
     notes: list[str] = field(default_factory=list)
     arguments_known: bool = True
+    history_text_lost: bool = False
 
 
 class Dialect(Protocol):
