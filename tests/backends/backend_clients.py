@@ -79,7 +79,9 @@ class Collector:
     def file_spans(self, trace_id: str | None = None) -> list[FileSpan]:
         """The spans in the file now; `trace_id` as 32 hex digits."""
         return [
-            FileSpan(s["traceId"], s["spanId"], s["name"], attribute_values(s.get("attributes", [])), s)
+            FileSpan(
+                s["traceId"], s["spanId"], s["name"], attribute_values(s.get("attributes", [])), s
+            )
             for line in _json_lines(self.traces_file)
             for resource in line["resourceSpans"]
             for scope in resource["scopeSpans"]
@@ -96,7 +98,9 @@ class Collector:
             spans = self.file_spans(trace_id)
             return spans if len(spans) >= count else None
 
-        return wait_until(f"{count} spans of trace {trace_id} in {self.traces_file}", poll, timeout_s)
+        return wait_until(
+            f"{count} spans of trace {trace_id} in {self.traces_file}", poll, timeout_s
+        )
 
     def file_log_records(self) -> list[Json]:
         """The log records (OTLP JSON) in logs.jsonl now."""
@@ -161,13 +165,20 @@ class Jaeger:
     query_url: str
 
     def find(
-        self, service: str, tags: Mapping[str, str] | None = None, *, limit: int = 1500
+        self,
+        service: str,
+        tags: Mapping[str, str] | None = None,
+        *,
+        operation: str | None = None,
+        limit: int = 1500,
     ) -> list[JaegerTrace]:
         """Tag search of the HTTP API. Values are strings; a boolean attribute matches "true" / "false"."""
         query = {"service": service, "limit": str(limit), "lookback": "custom"}
         # Microseconds; the whole life of any test run.
         query["start"] = str(int((time.time() - 86_400) * 1e6))
         query["end"] = str(int((time.time() + 86_400) * 1e6))
+        if operation:
+            query["operation"] = operation
         if tags:
             query["tags"] = json.dumps(dict(tags))
         url = f"{self.query_url}/api/traces?{urllib.parse.urlencode(query)}"
@@ -278,7 +289,9 @@ class Telemetry:
 
 
 @contextlib.contextmanager
-def telemetry_to(http_endpoint: str, service: str, *, grpc_endpoint: str | None = None) -> Iterator[Telemetry]:
+def telemetry_to(
+    http_endpoint: str, service: str, *, grpc_endpoint: str | None = None
+) -> Iterator[Telemetry]:
     """Plain OTel SDK that exports to `http_endpoint` (protobuf); spans by gRPC if `grpc_endpoint` is given."""
     resource = Resource.create({"service.name": service})
     exporter = (
@@ -287,7 +300,9 @@ def telemetry_to(http_endpoint: str, service: str, *, grpc_endpoint: str | None 
         else HttpExporter(endpoint=f"{http_endpoint}/v1/traces")
     )
     tracer_provider = TracerProvider(
-        resource=resource, span_limits=SpanLimits(max_span_attributes=10_000), shutdown_on_exit=False
+        resource=resource,
+        span_limits=SpanLimits(max_span_attributes=10_000),
+        shutdown_on_exit=False,
     )
     tracer_provider.add_span_processor(BatchSpanProcessor(exporter))
     logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)

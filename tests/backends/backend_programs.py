@@ -44,7 +44,9 @@ def find_program(name: str) -> Path | None:
     on_path = shutil.which(name)
     if on_path:
         return Path(on_path)
-    built = Path(os.environ.get("OTEL_CASSETTE_BACKENDS_DIR") or REPOSITORY / ".cache" / "bin") / name
+    built = (
+        Path(os.environ.get("OTEL_CASSETTE_BACKENDS_DIR") or REPOSITORY / ".cache" / "bin") / name
+    )
     return built if os.access(built, os.X_OK) else None
 
 
@@ -162,12 +164,11 @@ def answers(url: str) -> Callable[[], bool]:
     return check
 
 
-def retry_on_taken_port(start: Callable[[], T], attempts: int = 3) -> T:
-    """Calls `start` again when another process took one of its free ports in the meantime."""
-    for _ in range(attempts - 1):
-        try:
-            return start()
-        except BackendError as error:
-            if "address already in use" not in str(error):
-                raise
+def retry_on_taken_port(start: Callable[[], T]) -> T:
+    """Calls `start` once more when another process took one of its free ports in the meantime."""
+    try:
+        return start()
+    except BackendError as error:
+        if "address already in use" not in str(error):
+            raise
     return start()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,15 +38,9 @@ HERE = Path(__file__).parent
 UNDECIDED_WAIT_S = 3
 """For both pipelines: long enough for a trace in two exports, short enough for tests that prove absence."""
 
-NEEDS = {
-    "collector": (COLLECTOR, JAEGER),
-    "redacting_collector": (COLLECTOR, JAEGER),
-    "collector_binary": (COLLECTOR,),
-    "jaeger": (JAEGER,),
-    "jaeger_binary": (JAEGER,),
-    "tempo": (TEMPO,),
-}
-"""Fixture -> the programs it cannot do without."""
+NEEDS = {"collector_binary": COLLECTOR, "jaeger_binary": JAEGER, "tempo": TEMPO}
+"""Fixture -> the program it cannot do without. A test that has one of them, at whatever remove, is a
+real-backend test."""
 
 
 # --- which tests run, and the proof that all did -------------------------------------------------
@@ -69,13 +63,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[RUN] = BackendRun()
 
 
-def _missing_program(item: pytest.Item) -> str | None:
+def _programs(item: pytest.Item) -> list[str]:
+    """What this test needs; empty for a test of another folder or one that needs no program."""
+    if HERE not in item.path.parents:
+        return []
     fixtures: Sequence[str] = getattr(item, "fixturenames", ())
-    for fixture in fixtures:
-        for program in NEEDS.get(fixture, ()):
-            if find_program(program) is None:
-                return program
-    return None
+    return [NEEDS[fixture] for fixture in fixtures if fixture in NEEDS]
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and -m take tests away: the count is of what there is
@@ -84,11 +77,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        if HERE not in item.path.parents or NEEDS.keys().isdisjoint(getattr(item, "fixturenames", ())):
+        programs = _programs(item)
+        if not programs:
             kept.append(item)
             continue
         item.add_marker(pytest.mark.backend)
-        missing = _missing_program(item)
+        missing = next((program for program in programs if find_program(program) is None), None)
         # Tempo is optional everywhere. The others are built by `make backends`; where they are required
         # the test stays, and its fixture says what is missing.
         if missing and (missing == TEMPO or not backends_required()):
@@ -105,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "call" and not report.skipped:
         run = item.config.stash[RUN]
@@ -120,7 +114,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     run = config.stash[RUN]
     if run.expected or run.left_out:
         line = f"real-backend tests: {len(run.ran)} of {len(run.expected)} ran"
@@ -129,7 +125,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
     for program, count in sorted(run.left_out.items()):
         remedy = "put one on PATH" if program == TEMPO else "run `make backends`"
-        terminalreporter.write_line(f"not run: real-backend tests ({count}), no {program} binary: {remedy}")
+        terminalreporter.write_line(
+            f"not run: real-backend tests ({count}), no {program} binary: {remedy}"
+        )
 
 
 # --- programs ------------------------------------------------------------------------------------
@@ -249,7 +247,9 @@ def start_collector(
         collector.program.stop()
 
 
-def _start_collector(binary: Path, configs: list[Path], env: dict[str, str], folder: Path) -> Collector:
+def _start_collector(
+    binary: Path, configs: list[Path], env: dict[str, str], folder: Path
+) -> Collector:
     grpc, http, health, metrics = free_ports(4)
     env = {"OTELCOL_CASSETTE_DIR": str(folder / "cassettes"), **env}
     program = start_program(

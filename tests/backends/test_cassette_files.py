@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from backend_clients import Collector, Jaeger, Tap, attribute_values, telemetry_to
+from backend_programs import free_ports
 from opentelemetry._logs import LogRecord
 from opentelemetry.trace import format_trace_id
 
@@ -78,7 +79,9 @@ def test_traces_without_a_call_span_do_not_reach_the_file(collector: Collector) 
 
 
 def test_a_call_span_by_grpc_reaches_the_file(collector: Collector) -> None:
-    trace_id = _send_trace(collector.http_endpoint, "chat", CHAT, grpc_endpoint=collector.grpc_endpoint)
+    trace_id = _send_trace(
+        collector.http_endpoint, "chat", CHAT, grpc_endpoint=collector.grpc_endpoint
+    )
     assert len(collector.wait_for_file_spans(trace_id, count=2)) == 2
 
 
@@ -131,28 +134,40 @@ def test_batches_beyond_the_usual_limits_arrive_uncut_in_file_jaeger_and_otlp_ht
         tracer = sent.tracer_provider.get_tracer("tests")
         with tracer.start_as_current_span("agent", attributes={"replay_diverged": True}) as root:
             for prompt in prompts:
-                tracer.start_span("chat", attributes={**CHAT, "gen_ai.input.messages": prompt}).end()
+                tracer.start_span(
+                    "chat", attributes={**CHAT, "gen_ai.input.messages": prompt}
+                ).end()
     trace_id = format_trace_id(root.get_span_context().trace_id)
     in_file = collector.wait_for_file_spans(trace_id, count=26)
-    assert sorted(s.attributes["gen_ai.input.messages"] for s in in_file if s.name == "chat") == sorted(prompts)
+    assert sorted(
+        s.attributes["gen_ai.input.messages"] for s in in_file if s.name == "chat"
+    ) == sorted(prompts)
 
     tapped = tap.wait_for_spans(trace_id, count=26)
     texts = [attribute_values(span["attributes"]).get("gen_ai.input.messages") for span in tapped]
     assert sorted(text for text in texts if text) == sorted(prompts)
     in_jaeger = jaeger.wait_for_trace(trace_id, span_count=26).spans
-    assert sorted(s.tags["gen_ai.input.messages"] for s in in_jaeger if s.name == "chat") == sorted(prompts)
+    assert sorted(s.tags["gen_ai.input.messages"] for s in in_jaeger if s.name == "chat") == sorted(
+        prompts
+    )
 
 
 def test_only_genai_log_records_reach_the_log_file(collector: Collector) -> None:
     marker = uuid.uuid4().hex
     with telemetry_to(collector.http_endpoint, _service("logs")) as sent:
         logger = sent.logger_provider.get_logger("tests")
-        with sent.tracer_provider.get_tracer("tests").start_as_current_span("chat", attributes=CHAT) as span:
+        with sent.tracer_provider.get_tracer("tests").start_as_current_span(
+            "chat", attributes=CHAT
+        ) as span:
             logger.emit(LogRecord(body=f"retrying {marker}"))
             logger.emit(LogRecord(body=marker, attributes={"event.name": "session.start"}))
             logger.emit(LogRecord(body=marker, event_name="device.app.lifecycle"))
-            logger.emit(LogRecord(body=marker, attributes={"event.name": f"gen_ai.choice.{marker}"}))
-            logger.emit(LogRecord(body={"content": marker}, event_name=f"gen_ai.user.message.{marker}"))
+            logger.emit(
+                LogRecord(body=marker, attributes={"event.name": f"gen_ai.choice.{marker}"})
+            )
+            logger.emit(
+                LogRecord(body={"content": marker}, event_name=f"gen_ai.user.message.{marker}")
+            )
     by_attribute = collector.wait_for_file_log(f"gen_ai.choice.{marker}")
     by_field = collector.wait_for_file_log(f"gen_ai.user.message.{marker}")
     assert len([record for record in collector.file_log_records() if marker in str(record)]) == 2
@@ -176,6 +191,18 @@ def test_a_restart_appends_to_the_files(start_collector: Callable[..., Collector
     assert {span.trace_id for span in second.file_spans()} == {one, two}
 
 
+def test_backends_that_are_down_do_not_keep_a_recording_from_the_file(
+    start_collector: Callable[..., Collector],
+) -> None:
+    (nobody,) = free_ports(1)
+    collector = start_collector(
+        OTELCOL_JAEGER_ENDPOINT=f"127.0.0.1:{nobody}",
+        OTELCOL_TEMPO_ENDPOINT=f"http://127.0.0.1:{nobody}",
+    )
+    trace_id = _send_trace(collector.http_endpoint, "chat", {**CHAT, "user.id": "7"})
+    assert len(collector.wait_for_file_spans(trace_id, count=2)) == 2
+
+
 # --- masking -------------------------------------------------------------------------------------
 
 SECRET_PROMPT = (
@@ -197,7 +224,9 @@ def test_prompts_rest_unmasked_in_the_files_by_default(collector: Collector) -> 
     assert _prompt_in_file(collector) == {**CHAT, "gen_ai.input.messages": SECRET_PROMPT}
 
 
-def test_the_redacted_variant_masks_in_the_files_and_says_so(redacting_collector: Collector) -> None:
+def test_the_redacted_variant_masks_in_the_files_and_says_so(
+    redacting_collector: Collector,
+) -> None:
     written = _prompt_in_file(redacting_collector)
     assert written["gen_ai.input.messages"] == MASKED_PROMPT
     assert written["redaction.masked.keys"] == "gen_ai.input.messages"
@@ -207,14 +236,19 @@ def test_the_redacted_variant_masks_in_the_files_and_says_so(redacting_collector
 def test_the_redacted_variant_masks_log_bodies(redacting_collector: Collector) -> None:
     with telemetry_to(redacting_collector.http_endpoint, _service("masked")) as sent:
         body = {"content": "mail jane.doe@example.org", "role": "user"}
-        sent.logger_provider.get_logger("tests").emit(LogRecord(body=body, event_name="gen_ai.user.message"))
+        sent.logger_provider.get_logger("tests").emit(
+            LogRecord(body=body, event_name="gen_ai.user.message")
+        )
     record = redacting_collector.wait_for_file_log("gen_ai.user.message")
     written = attribute_values(record["body"]["kvlistValue"]["values"])
     assert {key: written[key] for key in body} == {"content": "mail ****", "role": "user"}
 
 
 def test_the_way_to_the_backends_is_masked_by_default(collector: Collector, tap: Tap) -> None:
-    attributes = {"gen_ai.input.messages": SECRET_PROMPT, "http.request.header.authorization": "Basic abc"}
+    attributes = {
+        "gen_ai.input.messages": SECRET_PROMPT,
+        "http.request.header.authorization": "Basic abc",
+    }
     with telemetry_to(collector.http_endpoint, _service("ui")) as sent:
         tracer = sent.tracer_provider.get_tracer("tests")
         span = tracer.start_span("chat", attributes={**CHAT, **attributes, "replay_diverged": True})
@@ -226,5 +260,3 @@ def test_the_way_to_the_backends_is_masked_by_default(collector: Collector, tap:
     assert seen["http.request.header.authorization"] == "****"
     assert seen["replay_diverged"] is True
     assert "jane.doe" not in str(received)
-
-

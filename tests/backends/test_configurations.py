@@ -25,7 +25,11 @@ DATASOURCES = CONFIG_DIR / "grafana" / "provisioning" / "datasources" / "datasou
 def test_the_collector_accepts_its_configuration_with_defaults_only(
     collector_binary: Path, files: list[str]
 ) -> None:
-    command = [str(collector_binary), "validate", *(f"--config={CONFIG_DIR / name}" for name in files)]
+    command = [
+        str(collector_binary),
+        "validate",
+        *(f"--config={CONFIG_DIR / name}" for name in files),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -59,14 +63,17 @@ def test_the_manifest_has_exactly_the_components_that_the_configurations_use() -
     config = (CONFIG_DIR / "collector.yaml").read_text(encoding="utf-8")
     # Components are the keys two spaces deep in the four sections; `type/name`.
     sections = config[: config.index("\nservice:")]
-    used = {key.replace("_", "") for key in re.findall(r"^  ([a-z_]+)(?:/[a-z_]+)?:$", sections, re.M)}
+    used = {
+        key.replace("_", "")
+        for key in re.findall(r"^  ([a-z_]+)(?:/[a-z_]+)?:$", sections, re.MULTILINE)
+    }
     # otlp is a receiver; its exporters are otlp_grpc (module otlpexporter) and otlp_http.
     assert {name.replace("otlpgrpc", "otlp") for name in used} == built
 
 
 def test_every_panel_of_the_dashboard_asks_a_provisioned_data_source() -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    uids = set(re.findall(r"^ +uid: (\S+)$", DATASOURCES.read_text(encoding="utf-8"), re.M))
+    uids = set(re.findall(r"^ +uid: (\S+)$", DATASOURCES.read_text(encoding="utf-8"), re.MULTILINE))
     asked = {panel["datasource"]["uid"] for panel in dashboard["panels"] if "datasource" in panel}
     assert asked
     assert asked <= uids

@@ -6,6 +6,7 @@ themselves are tested where they are made.
 
 from __future__ import annotations
 
+import json
 import uuid
 
 from backend_clients import Collector, Jaeger, telemetry_to
@@ -36,17 +37,25 @@ def test_a_diverged_call_is_found_by_tag_with_its_link_and_its_event(
         is_remote=True,
         trace_flags=TraceFlags(TraceFlags.SAMPLED),
     )
-    diff = ["--- recorded", "+++ replayed", '-  "content": "Refund A-17"', '+  "content": "Refund A-18"']
+    diff = [
+        "--- recorded",
+        "+++ replayed",
+        '-  "content": "Refund A-17"',
+        '+  "content": "Refund A-18"',
+    ]
     with telemetry_to(collector.http_endpoint, service) as sent:
         tracer = sent.tracer_provider.get_tracer("tests")
-        with tracer.start_as_current_span("cassette.replay", attributes={"replay_diverged": True}):
-            with tracer.start_as_current_span("chat gpt-4.1-mini", attributes=CHAT) as call:
-                call.set_attribute("replay_diverged", True)
-                call.set_attribute("replay_divergence", "llm call 0: request changed at /messages/0")
-                own = tracer.start_span("cassette.divergence", links=[Link(recorded)])
-                own.set_attribute("replay_diverged", True)
-                own.add_event("cassette.divergence", {"diff": diff})
-                own.end()
+        with (
+            tracer.start_as_current_span("cassette.replay", attributes={"replay_diverged": True}),
+            tracer.start_as_current_span("chat gpt-4.1-mini", attributes=CHAT) as call,
+            tracer.start_as_current_span("cassette.divergence", links=[Link(recorded)]) as own,
+        ):
+            call.set_attribute("replay_diverged", True)
+            call.set_attribute("replay_divergence", "llm call 0: request changed at /messages/0")
+            own.set_attribute("replay_diverged", True)
+            own.set_attribute("cassette.id", "refund")
+            own.set_attribute("cassette.divergence.reason", "request_changed")
+            own.add_event("cassette.divergence", {"diff": diff})
 
     (found,) = jaeger.wait_for(service, DIVERGED)
     assert {span.name for span in found.spans} == {
@@ -65,7 +74,20 @@ def test_a_diverged_call_is_found_by_tag_with_its_link_and_its_event(
     ) in divergence.references
     (event,) = divergence.events
     assert event.name == "cassette.divergence"
-    assert all(line in event.fields["diff"].replace('\\"', '"') for line in diff)
+    assert json.loads(event.fields["diff"]) == diff
+
+    # The other searches of docs/backends.md.
+    one_span = {"replay_diverged": "true", "cassette.id": "refund"}
+    reason = {"cassette.divergence.reason": "request_changed"}
+    for traces in (
+        jaeger.find(service, one_span),
+        jaeger.find(service, reason, operation="cassette.divergence"),
+    ):
+        assert [trace.trace_id for trace in traces] == [found.trace_id]
+    other_reason = {"cassette.divergence.reason": "extra_call"}
+    assert jaeger.find(service, other_reason, operation="cassette.divergence") == []
+    # One query, one span: the two tags below are on different spans of the same trace.
+    assert jaeger.find(service, {"gen_ai.operation.name": "chat", "cassette.id": "refund"}) == []
 
 
 def test_every_diverged_trace_and_about_a_tenth_of_the_others_reach_jaeger(
@@ -94,7 +116,9 @@ def test_every_diverged_trace_and_about_a_tenth_of_the_others_reach_jaeger(
     assert len(others) <= 60
 
 
-def test_a_divergence_in_a_later_export_brings_the_whole_trace(collector: Collector, jaeger: Jaeger) -> None:
+def test_a_divergence_in_a_later_export_brings_the_whole_trace(
+    collector: Collector, jaeger: Jaeger
+) -> None:
     service = _service("later")
     with telemetry_to(collector.http_endpoint, service) as sent:
         tracer = sent.tracer_provider.get_tracer("tests")
@@ -121,7 +145,9 @@ def test_a_divergence_after_the_wait_is_still_found(collector: Collector, jaeger
     assert "second" in {span.name for span in found.spans}
 
 
-def test_the_string_true_is_no_divergence_for_the_sampler(collector: Collector, jaeger: Jaeger) -> None:
+def test_the_string_true_is_no_divergence_for_the_sampler(
+    collector: Collector, jaeger: Jaeger
+) -> None:
     """Why the mark is a boolean: at 10 %, 100 of 100 text marks would have to be lucky."""
     service = _service("text")
     with telemetry_to(collector.http_endpoint, service) as sent:

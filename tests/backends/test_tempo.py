@@ -30,18 +30,24 @@ def test_the_page_has_its_queries() -> None:
 @pytest.fixture(scope="module")
 def diverged_trace_id(tempo: Tempo) -> str:
     """A diverged replay as otel-cassette marks it, sent straight to Tempo."""
-    recorded = SpanContext(RECORDED_TRACE_ID, 0xB7AD6B7169203331, True, TraceFlags(TraceFlags.SAMPLED))
+    recorded = SpanContext(
+        RECORDED_TRACE_ID, 0xB7AD6B7169203331, True, TraceFlags(TraceFlags.SAMPLED)
+    )
     facts = {"cassette.id": "refund", "cassette.kind": "tool", "cassette.index": 0}
     with telemetry_to(tempo.http_endpoint, SERVICE) as sent:
         tracer = sent.tracer_provider.get_tracer("tests")
-        with tracer.start_as_current_span("cassette.replay") as session:
-            session.set_attributes({"replay_diverged": True, "replay_divergence": "tool call 0: changed"})
-            with tracer.start_as_current_span("execute_tool refund", attributes={"replay_diverged": True}):
-                with tracer.start_as_current_span("cassette.divergence", links=[Link(recorded)]) as own:
-                    own.set_attributes({"replay_diverged": True, **facts})
-                    own.set_attribute("cassette.divergence.reason", "request_changed")
-                    own.set_attribute("cassette.divergence.fields", ["/arguments/amount"])
-                    own.add_event("cassette.divergence", {"diff": ["-  19.9", "+  29.9"]})
+        with (
+            tracer.start_as_current_span("cassette.replay") as session,
+            tracer.start_as_current_span("execute_tool refund") as call,
+            tracer.start_as_current_span("cassette.divergence", links=[Link(recorded)]) as own,
+        ):
+            for span in (session, call, own):
+                span.set_attribute("replay_diverged", True)
+            session.set_attribute("replay_divergence", "tool call 0: changed")
+            own.set_attributes(facts)
+            own.set_attribute("cassette.divergence.reason", "request_changed")
+            own.set_attribute("cassette.divergence.fields", ["/arguments/amount"])
+            own.add_event("cassette.divergence", {"diff": ["-  19.9", "+  29.9"]})
     return format_trace_id(session.get_span_context().trace_id)
 
 
