@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from otel_cassette.wire import sse
+from otel_cassette.wire.answers import make_id
 from otel_cassette.wire.failures import error_answer, miss_answer
 from otel_cassette.wire.protocol import ErrorAnswer, StreamEvent
 
@@ -43,7 +44,7 @@ class BaseCodec:
 
     def response_headers(self, seed: str) -> dict[str, str]:
         """Return the header fields of an answer beside its content type."""
-        return {self._request_id_header: f"req_{seed}"}
+        return {self._request_id_header: make_id("req_", seed)}
 
     def encode_error(self, failure: Mapping[str, Any]) -> ErrorAnswer:
         """Return a recorded failure as this API's HTTP error."""

@@ -22,10 +22,10 @@ does not retry it."""
 _STATUS: Mapping[str, int] = {
     # classes of the SDKs
     "BadRequestError": 400,
+    "InvalidRequestError": 400,
     "AuthenticationError": 401,
     "PermissionDeniedError": 403,
     "NotFoundError": 404,
-    "APITimeoutError": 408,
     "ConflictError": 409,
     "RequestTooLargeError": 413,
     "UnprocessableEntityError": 422,
@@ -62,6 +62,8 @@ _STATUS: Mapping[str, int] = {
     "DEADLINE_EXCEEDED": 504,
 }
 
+_RETRIED = frozenset({408, 409, 429})
+
 _CONNECTION = frozenset(
     {
         "APIConnectionError",
@@ -78,9 +80,16 @@ _CONNECTION = frozenset(
     }
 )
 
-_CODE = re.compile(r"^Error code: (\d{3})(?: - )?", re.DOTALL)
-_GOOGLE = re.compile(r"^(\d{3}) ([A-Z_]+|None)\. ", re.DOTALL)
-_CLASS = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exhausted)): ", re.DOTALL)
+_CONNECTION_TEXTS = frozenset({"Connection error.", "Request timed out."})
+_TRACEBACK = "Traceback (most recent call last):"
+# `Error code: N - ` (OpenAI, Anthropic), `N STATUS. ` (Google), `status_code: N, ... body: `
+# (pydantic-ai); anywhere in the text, as frameworks put their own words before it.
+_CODES = (
+    re.compile(r"\bError code: (\d{3})(?: - )?"),
+    re.compile(r"^(\d{3}) (?:[A-Z_]+|None)\. "),
+    re.compile(r"\bstatus_code: (\d{3}),.*?\bbody: ", re.DOTALL),
+)
+_CLASS = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exhausted))(?:: | - )")
 _REPR = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)\((.*)\)$", re.DOTALL)
 
 
@@ -97,19 +106,18 @@ def error_answer(
         body_of: Makes the provider's error body of a status and a text.
         request_id_header: Where the provider puts its request id.
     """
-    kind = str(failure.get("type") or "").rpartition(".")[2]
-    text, from_text, body = read_message(str(failure.get("message") or ""))
+    message = str(failure.get("message") or "")
+    kinds = (_last_name(str(failure.get("type") or "")), _class_in(message))
+    text, from_text, body = read_message(message)
     if isinstance(failure.get("body"), Mapping):
         body = dict(failure["body"])
-    status = failure.get("status") or from_text or _status_of(kind)
-    named = [kind, _class_in(str(failure.get("message") or ""))]
-    if not failure.get("status") and from_text is None and any(n in _CONNECTION for n in named):
+    known = failure.get("status") or from_text
+    if known is None and (text in _CONNECTION_TEXTS or any(k in _CONNECTION for k in kinds)):
         return ErrorAnswer(0, {}, {}, text or "Connection error.", connection_error=True)
-    status = int(status or _status_of(named[1]) or 500)
+    status = int(known or next(filter(None, map(_status_of, kinds)), 500))
     headers = {"content-type": "application/json", request_id_header: "req_replayed"}
-    if status == 429:
+    if status in _RETRIED or status >= 500:
         headers["retry-after-ms"] = "1"  # else an SDK that tries again sleeps for seconds
-    # An SDK whose status attribute disagrees with its body would be told apart by nobody.
     return ErrorAnswer(status, headers, body or body_of(status, text), text)
 
 
@@ -131,26 +139,50 @@ def miss_answer(
 def read_message(message: str) -> tuple[str, int | None, dict[str, Any] | None]:
     """Return `(text, status, body)` of a failure's message as instrumentations write it.
 
-    `Class: text`, `Error code: N - {body}`, `N STATUS. {body}` (Google) and `Class('text')` are
-    unwrapped; a body that is a Python or JSON dict is parsed, and its own message is the text.
+    `Class: text`, `Class('text')`, a traceback behind it, and the forms of `_CODES` are unwrapped;
+    a body that is a Python or JSON dict is parsed, and its own message is the text.
     """
-    text = message.strip()
+    text = message.partition(_TRACEBACK)[0].strip()
     shown = _REPR.match(text)
-    if shown:
-        inner = _literal(shown.group(2))
-        text = inner if isinstance(inner, str) else text
-    text = _CLASS.sub("", text, count=1)
-    status = None
-    code = _CODE.match(text) or _GOOGLE.match(text)
-    if code:
-        status = int(code.group(1))
-        text = text[code.end() :]
-    body = _literal(text) if text.startswith("{") else None
-    if isinstance(body, dict):
-        inner = body.get("error")
-        found = inner.get("message") if isinstance(inner, dict) else body.get("message")
-        return (found if isinstance(found, str) else text), status, body
-    return text, status, None
+    inner = _literal(shown.group(2)) if shown else None
+    if isinstance(inner, str):
+        text = inner
+    while found := _CLASS.match(text):
+        text = text[found.end() :]
+    for pattern in _CODES:
+        # The last one: a wrapper's text may repeat that of what it wraps.
+        for code in reversed(list(pattern.finditer(text))):
+            text, body = _after_code(text[code.end() :], wrapped=code.start() > 0)
+            return text, int(code.group(1)), body
+    body = _body(text)
+    return (_text_of(body) or text), None, body
+
+
+def _after_code(text: str, *, wrapped: bool) -> tuple[str, dict[str, Any] | None]:
+    """Return text and body behind a status; `wrapped` text may end in brackets of what wraps it."""
+    rest = text
+    while rest:
+        body = _body(rest)
+        if body is not None:
+            return _text_of(body) or rest, body
+        if not wrapped or rest[-1] not in ")]}\"'":
+            break
+        rest = rest[:-1]
+    return (rest if wrapped else text), None
+
+
+def _body(text: str) -> dict[str, Any] | None:
+    value = _literal(text) if text.startswith("{") else None
+    if not isinstance(value, dict):
+        return None
+    # The OpenAI SDK's exceptions hold the inner object of its error bodies.
+    return {"error": value} if "message" in value and "error" not in value else value
+
+
+def _text_of(body: dict[str, Any] | None) -> str | None:
+    inner = (body or {}).get("error")
+    found = inner.get("message") if isinstance(inner, dict) else inner
+    return found if isinstance(found, str) else None
 
 
 def _literal(text: str) -> Any:
@@ -167,9 +199,15 @@ def _literal(text: str) -> Any:
 def _status_of(name: str) -> int | None:
     if name.isdigit() and len(name) == 3:
         return int(name)
-    return _STATUS.get(name)
+    # Frameworks put a word of theirs before the class of the SDK (`OpenAIInvalidRequestError`).
+    return next((status for known, status in _STATUS.items() if name.endswith(known)), None)
+
+
+def _last_name(kind: str) -> str:
+    """Return the class name of a qualified one, or of a class's repr."""
+    return kind.removeprefix("<class '").removesuffix("'>").rpartition(".")[2]
 
 
 def _class_in(message: str) -> str:
-    found = _CLASS.match(message.strip()) or _REPR.match(message.strip())
+    found = _CLASS.match(message.strip()) or _REPR.match(message.partition(_TRACEBACK)[0].strip())
     return found.group(1) if found else ""
