@@ -25,6 +25,7 @@ from otel_cassette.wire import (
 )
 from otel_cassette.wire.params import split_params
 from otel_cassette.wire.protocol import WireCodec
+from otel_cassette.wire.shapes import tool_definitions
 
 HIDDEN_INPUT = (
     "The inputs were hidden when this was recorded: unset OPENINFERENCE_HIDE_INPUTS and the other "
@@ -101,6 +102,7 @@ def read_request(source: Source) -> Request:
     provider = _text(source.attributes, "llm.provider", "llm.system")
     if provider is not None:
         request.fields["provider"] = provider.lower()
+    request.fields["tools"] = tool_definitions(request.fields.get("tools"))
     request.fields = payload.without_empty(request.fields)
     return request
 
