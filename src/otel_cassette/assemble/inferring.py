@@ -20,7 +20,7 @@ from otel_cassette.assemble.matching import AskedCall, AskedCalls, signature_of
 from otel_cassette.assemble.report import ReportLine
 from otel_cassette.dialects.payload import text_integrity
 from otel_cassette.dialects.protocol import Reading
-from otel_cassette.dialects.results import result_from_message
+from otel_cassette.dialects.results import result_from_message, unwrap_result
 from otel_cassette.keys.messages import canonical_arguments
 from otel_cassette.model.entry import Integrity
 
@@ -41,7 +41,12 @@ class _Index:
         default_factory=lambda: defaultdict(list)
     )
 
+    latest: list[AskedCall] = field(default_factory=list)
+
     def add(self, asked: AskedCall) -> None:
+        if self.latest and self.latest[-1].model_call is not asked.model_call:
+            self.latest = []
+        self.latest.append(asked)
         if asked.call_id is not None:
             self.by_id[asked.call_id].append(asked)
         self.by_signature[asked.signature].append(asked)
@@ -114,7 +119,8 @@ def _find(
             candidates = index.by_id[call_id]
             return next((a for a in reversed(candidates) if not a.answered), candidates[-1])
     if asked_part is None:
-        return None
+        # The provider keeps the history, and the ids of calls and results are of two kinds.
+        return next((asked for asked in index.latest if not asked.answered), None)
     name = str(asked_part.get("name") or "")
     signature = signature_of(name, canonical_arguments(asked_part.get("arguments")))
     candidates = index.by_signature.get(signature, [])
@@ -149,21 +155,24 @@ def _complete_result(tool: Call, asked: AskedCall) -> None:
     reading = tool.reading
     if reading.has_response or reading.error is not None or not asked.answered:
         return
-    reading.response, reading.response_integrity = _result(asked.result)
+    reading.response, reading.response_integrity = _result(asked)
     reading.has_response = True
     reading.remedy = None
     reading.notes.append("Result taken from the next model request.")
     tool.inferred = True
 
 
-def _result(value: Any) -> tuple[Any, Integrity]:
+def _result(asked: AskedCall) -> tuple[Any, Integrity]:
+    value = asked.result
     result = result_from_message(value)
+    if asked.answered_by is not None and asked.answered_by.reading.results_wrapped:
+        result = unwrap_result(result)
     integrity: Integrity = text_integrity(result) if isinstance(result, str) else "whole"
     return result, "whole" if integrity == "suspect" and result != value else integrity
 
 
 def _inferred_call(asked: AskedCall) -> Call:
-    response, integrity = _result(asked.result)
+    response, integrity = _result(asked)
     arguments = asked.arguments
     named = isinstance(arguments, dict)
     model = asked.model_call

@@ -126,6 +126,7 @@ def _read_llm(
         partial=partial,
         response_id=_text(attributes.get("gen_ai.response.id")),
         remedy=_remedy(emitter, request_integrity, integrity),
+        results_wrapped=emitter.unwraps_result,
         history_text_lost=emitter.loses_history_text and bool(content.input.items),
     )
 

@@ -195,9 +195,16 @@ def build_choices(
     """Return the choices of an answer from its messages and the span's finish reasons.
 
     The conventions make each output message a choice. The Responses API and agents give one answer
-    as several messages: without a choice count that asks for as many, they are one choice.
+    as several messages, text and calls apart: unless a choice count asks for as many, or each has
+    its own finish reason, the span has as many and none is a piece, they are one choice.
     """
-    if len(messages) > 1 and count != len(messages):
+    several = count == len(messages) or (
+        count is None
+        and len(reasons) == len(messages)
+        and all(message.get("finish_reason") for message in messages)
+        and not _are_pieces(messages)
+    )
+    if len(messages) > 1 and not several:
         parts = [part for message in messages for part in message.get("parts") or ()]
         reason = next(
             (m["finish_reason"] for m in reversed(messages) if "finish_reason" in m), None
@@ -211,6 +218,12 @@ def build_choices(
     if len(reasons) == len(messages):
         return [make_choice(m, r) for m, r in zip(messages, reasons, strict=True)]
     return [make_choice(message) for message in messages]
+
+
+def _are_pieces(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether some messages are nothing but tool calls and others have none."""
+    kinds = [{part.get("type") == "tool_call" for part in m.get("parts") or ()} for m in messages]
+    return {True} in kinds and {False} in kinds
 
 
 def _single_reason(message: Mapping[str, Any], reasons: Sequence[str]) -> str | None:

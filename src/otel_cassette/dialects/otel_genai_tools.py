@@ -18,7 +18,7 @@ from otel_cassette.dialects.payload import (
     worst,
 )
 from otel_cassette.dialects.protocol import Attributes, Reading
-from otel_cassette.dialects.results import unwrap_blocks
+from otel_cassette.dialects.results import unwrap_blocks, unwrap_result
 from otel_cassette.model.entry import Integrity
 from otel_cassette.model.span import SpanRecord
 
@@ -103,9 +103,8 @@ def _result(attributes: Attributes, emitter: Emitter) -> Payload:
         value = attributes.get(key)
         if value is not None:
             result = Payload("", "whole") if value == "" else decode_value(value)
-            inner = result.value
-            if emitter.unwraps_result and isinstance(inner, dict) and inner.keys() == {"result"}:
-                return Payload(inner["result"], result.integrity)
+            if emitter.unwraps_result:
+                return Payload(unwrap_result(result.value), result.integrity)
             return result
     return ABSENT
 

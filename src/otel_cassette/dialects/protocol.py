@@ -42,6 +42,8 @@ class Reading:
         notes: What else a report should say, one sentence each.
         history_text_lost: Assistant messages of the request that ask for tools may have lost their
             text (assemble completes them from the answers of the run).
+        results_wrapped: Tool results of the request are wrapped as `{"result": ...}` unless they are
+            objects.
         arguments_known: False where the arguments are a bare value that only the model's call
             names (assemble fills in the parameter's name).
     """
@@ -66,6 +68,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     arguments_known: bool = True
     history_text_lost: bool = False
+    results_wrapped: bool = False
 
 
 class Dialect(Protocol):

@@ -31,6 +31,16 @@ def unwrap_blocks(value: JSON) -> JSON:
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
 
 
+def unwrap_result(value: JSON) -> JSON:
+    """Return what stands in `{"result": ...}`; anything else as it is.
+
+    google-adk wraps results that are no objects like this, on spans and on Gemini's wire.
+    """
+    if isinstance(value, dict) and value.keys() == {"result"}:
+        return value["result"]
+    return value
+
+
 def result_from_message(value: JSON) -> JSON:
     """Return what a tool message says the tool returned.
 
