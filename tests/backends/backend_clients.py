@@ -321,7 +321,8 @@ def _json_lines(path: Path) -> list[Json]:
     if not path.exists():
         return []
     lines: list[Json] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    # Not splitlines(): it also cuts at U+2028 and U+0085, which stand raw in JSON strings.
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         with contextlib.suppress(json.JSONDecodeError):
             value = json.loads(line)
             if isinstance(value, dict):

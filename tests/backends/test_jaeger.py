@@ -7,9 +7,13 @@ themselves are tested where they are made.
 from __future__ import annotations
 
 import json
+import urllib.error
+import urllib.parse
 import uuid
 
+import pytest
 from backend_clients import Collector, Jaeger, telemetry_to
+from backend_programs import http_get
 from opentelemetry.trace import (
     Link,
     SpanContext,
@@ -167,6 +171,15 @@ def test_failed_traces_are_kept(collector: Collector, jaeger: Jaeger) -> None:
             span.record_exception(TimeoutError("model did not answer"))
             span.set_status(StatusCode.ERROR)
             span.end()
-    # By service: this Jaeger's memory store finds nothing by `error=true` (docs/backends.md).
     found = jaeger.wait_for(service, count=20)
     assert [trace.span("chat").tags["error"] for trace in found] == [True] * 20
+    # A limit that docs/backends.md tells of: once this fails, the page can say so.
+    assert jaeger.find(service, {"error": "true"}) == []
+
+
+def test_tag_values_of_the_http_api_are_text(jaeger: Jaeger) -> None:
+    tags = urllib.parse.quote('{"replay_diverged": true}')
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        http_get(f"{jaeger.query_url}/api/traces?service=any&tags={tags}")
+    with refused.value as answer:
+        assert answer.code == 400
