@@ -138,7 +138,8 @@ def _read_model_call(reading: Reading, attributes: Attributes, given: Any, answe
     response, verdict = _model_response(answer, reading.kind)
     for key in ("usage", "raw"):
         extra = decode_json(attributes.get(key))
-        if extra.integrity == "whole" and key not in response:
+        fits = key == "raw" or isinstance(extra.value, dict)
+        if extra.integrity == "whole" and fits and key not in response:
             response[key] = extra.value
     reading.response_id = response.get("id") or _text(attributes, ("gen_ai.response.id",))
     if reading.response_id and "id" not in response:
@@ -178,7 +179,7 @@ def _model_request(given: Any, kind: EntryKind | None) -> tuple[dict[str, Any], 
     if kind == "embedding":
         return {"input": value}, payload.integrity
     read = messages_of(value)
-    return {"messages": read.items}, worst(read.integrity, payload.integrity)
+    return without_empty({"messages": read.items}), worst(read.integrity, payload.integrity)
 
 
 def _model_response(answer: Any, kind: EntryKind | None) -> tuple[dict[str, Any], Integrity]:

@@ -9,7 +9,7 @@ Agent Framework and google-adk write: the conventions from 1.28 to the newest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from otel_cassette.dialects.failures import span_failure
@@ -258,13 +258,25 @@ def _request_verdict(content: Content, emitter: Emitter) -> tuple[Integrity, tup
         elif emitter.drops_media and empty:
             integrity = "partial"
         if not empty or integrity == "whole":
-            scope.update(("messages", "call_ids"))
+            scope.add("messages")
+            if _has_call_ids(content.input.items):
+                scope.add("call_ids")
         if content.system_integrity in ("whole", "absent"):
             scope.add("system_instructions")
         else:
             integrity = content.system_integrity
         scope.update(_tool_scope(content, emitter))
     return integrity, tuple(sorted(scope))
+
+
+def _has_call_ids(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every tool call and every result in the messages has its id."""
+    return all(
+        part.get("id") is not None
+        for message in messages
+        for part in message["parts"]
+        if part["type"] in ("tool_call", "tool_call_response")
+    )
 
 
 def _tool_scope(content: Content, emitter: Emitter) -> tuple[str, ...]:

@@ -178,6 +178,8 @@ def _choice_message(body: Attributes, *, captured: bool) -> dict[str, Any]:
         given = {"content": given}
     elif not isinstance(given, Mapping):
         given = body  # agent frameworks write the message itself
+    if body.get("tool_calls") and not given.get("tool_calls"):
+        given = {**given, "tool_calls": body["tool_calls"]}  # OpenLLMetry: beside the message
     message = _event_message(given, "assistant", captured=captured)
     if isinstance(body.get("finish_reason"), str):
         message["finish_reason"] = body["finish_reason"]

@@ -11,6 +11,7 @@ of their attribute limits (docs/truncation.md).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ import msgspec
 from otel_cassette.keys.masks import holds_mask, is_whole_mask, media_placeholder
 from otel_cassette.model.chat import content_parts, message_parts
 from otel_cassette.model.entry import Integrity
+from otel_cassette.model.llm import unwrap_tool
 
 JSON = Any
 
@@ -74,7 +76,12 @@ def worst(*verdicts: Integrity) -> Integrity:
 
 
 def plain(value: JSON) -> JSON:
-    """Return an attribute value as plain JSON: tuples become lists, bytes base64 text."""
+    """Return an attribute value as plain JSON.
+
+    Tuples become lists, bytes base64 text, NaN and infinities (which JSON lacks) their names.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, str | bool | int | float) or value is None:
         return value
     if isinstance(value, Mapping):
@@ -133,7 +140,7 @@ def decode_value(value: JSON) -> Payload:
 def _decode_slowly(text: str) -> Payload:
     """What `msgspec` refused: lone surrogates and NaN are read, the rest gets its verdict."""
     try:
-        return Payload(json.loads(text, parse_constant=str), "whole")
+        return Payload(plain(json.loads(text, parse_constant=str)), "whole")
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         cut = at_end or (error.msg.startswith("Invalid \\") and error.pos >= len(text) - 6)
@@ -194,7 +201,11 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
             message = {"role": role, "content": message}  # noqa: PLW2901 - bare text is a message
         if not isinstance(message, Mapping):
             return Messages([], "suspect")
-        parts, lost, shown = _parts_of(message)
+        try:
+            parts, lost, shown = _parts_of(message)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            # Fields of the wrong type: what is read here comes from anywhere.
+            return Messages([], "suspect")
         hidden += lost
         texts += shown
         items.append(_message(message, parts, role))
@@ -202,7 +213,7 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
 
 
 def _message(message: Mapping[str, Any], parts: list[dict[str, Any]], role: str) -> dict[str, Any]:
-    item: dict[str, Any] = {"role": message.get("role") or role, "parts": parts}
+    item: dict[str, Any] = {"role": str(message.get("role") or role), "parts": parts}
     for key in ("name", "finish_reason"):
         text = message.get(key)
         if isinstance(text, str) and text:
@@ -255,12 +266,18 @@ _CONTENT_KEY: Final[Mapping[str, str]] = {
 }
 
 
+_LABELS: Final = frozenset({"id", "name", "modality", "mime_type"})
+
+
 def _valid_part(part: Mapping[str, Any]) -> tuple[dict[str, Any] | None, bool]:
     kind = part.get("type")
     if not isinstance(kind, str):
         kind = "unknown"
     valid = {k: v for k, v in part.items() if v is not None}
     valid["type"] = kind
+    for label in _LABELS & valid.keys():
+        if not isinstance(valid[label], str):
+            valid[label] = str(valid[label])
     key = _CONTENT_KEY.get(kind)
     if key is None:
         return valid, False
@@ -270,6 +287,8 @@ def _valid_part(part: Mapping[str, Any]) -> tuple[dict[str, Any] | None, bool]:
     if kind == "tool_call":
         name = part.get("name")
         valid["name"] = name if isinstance(name, str) else ""
+    if kind.startswith("tool_call") and not isinstance(valid.get("id", ""), str):
+        valid["id"] = str(valid["id"])
     if key not in part and key not in valid:
         # A call or a result keeps its place, so that ids still join; an empty text is no part.
         return (valid if kind.startswith("tool_call") else None), True
@@ -292,7 +311,10 @@ def read_parts(value: JSON) -> tuple[list[dict[str, Any]], Integrity]:
         if payload.integrity == "truncated":
             return [], "truncated"
         value = payload.value
-    parts, hidden, shown = valid_parts(content_parts(plain(value)))
+    try:
+        parts, hidden, shown = valid_parts(content_parts(plain(value)))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return [], "suspect"
     if hidden and hidden >= shown:
         return parts, "redacted"
     return parts, "whole" if parts else "absent"
@@ -332,6 +354,9 @@ def without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_TOOL_LABELS: Final = frozenset({"type", "name", "description"})
+
+
 def read_tools(value: JSON) -> Payload:
     """Read tool definitions: a JSON string or value, or a list of JSON strings."""
     payload = decode_json(value)
@@ -343,5 +368,9 @@ def read_tools(value: JSON) -> Payload:
         read = decode_json(tool).value if isinstance(tool, str) else tool
         if not isinstance(read, Mapping):
             return Payload([], "suspect")
-        tools.append({k: v for k, v in read.items() if v is not None})
+        flat = {k: v for k, v in unwrap_tool(read).items() if v is not None}
+        for label in _TOOL_LABELS & flat.keys():
+            if not isinstance(flat[label], str):
+                flat[label] = str(flat[label])
+        tools.append({"type": "function", "name": "", **flat})
     return Payload(tools, "whole")
