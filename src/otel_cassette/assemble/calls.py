@@ -22,7 +22,7 @@ class Call:
     Attributes:
         reading: What its span says, completed by what other spans say.
         span: Its span; for an inferred call that of the model call that asked for it.
-        position: Place of the span in the source; breaks the last ties.
+        position: Place among all calls by start, end and ids; breaks the last ties.
         start_ns, end_ns: Nanoseconds since the Unix epoch.
         depth: Number of calls around it.
         rank: Place among tool calls that start together: the model's order.

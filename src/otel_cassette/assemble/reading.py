@@ -25,7 +25,7 @@ class Readings:
 
     Attributes:
         spans: All spans by key; of a span that came twice the finished one.
-        calls: The calls, in the order of the source.
+        calls: The calls by start, ties by end and ids.
         lines: What is to be reported of spans that are no calls.
     """
 
@@ -45,8 +45,12 @@ def read_spans(
         if known is None or (not known.end_ns and span.end_ns):
             readings.spans[key] = span
     joined = _join(logs)
-    for position, (key, span) in enumerate(readings.spans.items()):
-        _read_span(readings, span, joined.get(key, ()), dialects, position)
+    for key, span in readings.spans.items():
+        _read_span(readings, span, joined.get(key, ()), dialects)
+    # The order of a source is the order in which spans ended, or were sent: nothing may follow it.
+    readings.calls.sort(key=lambda c: (c.start_ns, c.end_ns, c.span.trace_id, c.span.span_id))
+    for position, call in enumerate(readings.calls):
+        call.position = position
     return readings
 
 
@@ -63,7 +67,6 @@ def _read_span(
     span: SpanRecord,
     logs: Sequence[LogRecord],
     dialects: Sequence[Dialect],
-    position: int,
 ) -> None:
     dialect: Dialect | None = None
     try:
@@ -85,7 +88,7 @@ def _read_span(
         reason = "The span never ended, so its answer is not known."
         readings.lines.append(span_line(span, "unfinished", reading=reading, reason=reason))
     else:
-        readings.calls.append(Call(reading, span, position, span.start_ns, span.end_ns))
+        readings.calls.append(Call(reading, span, 0, span.start_ns, span.end_ns))
 
 
 def _claiming(span: SpanRecord, dialects: Sequence[Dialect]) -> Dialect | None:

@@ -139,7 +139,7 @@ def _read_model_call(reading: Reading, attributes: Attributes, given: Any, answe
     for key in ("usage", "raw"):
         extra = decode_json(attributes.get(key))
         fits = key == "raw" or isinstance(extra.value, dict)
-        if extra.integrity == "whole" and fits and key not in response:
+        if extra.integrity == "whole" and extra.value and fits and key not in response:
             response[key] = extra.value
     reading.response_id = response.get("id") or _text(attributes, ("gen_ai.response.id",))
     if reading.response_id and "id" not in response:

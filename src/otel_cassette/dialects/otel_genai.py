@@ -16,7 +16,7 @@ from otel_cassette.dialects.failures import span_failure
 from otel_cassette.dialects.otel_genai_content import Attributes, Content, build_choices, gather
 from otel_cassette.dialects.otel_genai_emitters import Emitter, emitter_of
 from otel_cassette.dialects.otel_genai_tools import read_retrieval, read_tool
-from otel_cassette.dialects.payload import answer_integrity, decode_json, without_empty
+from otel_cassette.dialects.payload import answer_integrity, decode_json, plain, without_empty
 from otel_cassette.dialects.protocol import Dialect, Reading
 from otel_cassette.model.entry import Integrity
 from otel_cassette.model.span import LogRecord, SpanRecord
@@ -158,7 +158,7 @@ def _provider(attributes: Attributes) -> str | None:
 def _params(attributes: Attributes) -> dict[str, Any]:
     params: dict[str, Any] = {}
     for key, name in _PARAMS.items():
-        value = attributes.get(key)
+        value = plain(attributes.get(key))
         if value is None:
             continue
         if name == "stop_sequences":
@@ -166,7 +166,7 @@ def _params(attributes: Attributes) -> dict[str, Any]:
         elif name == "encoding_format":
             formats = _strings(value)
             value = formats[0] if formats else None
-        if value is not None:
+        if isinstance(value, str | bool | int | float | list):
             params[name] = value
     return params
 
