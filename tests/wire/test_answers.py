@@ -253,6 +253,33 @@ def test_vectors_come_in_the_encoding_that_is_asked_for(recorded, encoding):
     assert body == {**raw, "data": [{**raw["data"][0], "embedding": forms[encoding]}]}
 
 
+def test_google_embeddings_are_read_and_served(provider, sdks):
+    codec = CODECS["google.embed"]
+    path = "/v1beta/models/gemini-embedding-001:batchEmbedContents"
+    item = {"model": "models/gemini-embedding-001", "outputDimensionality": 2}
+    body = {"requests": [{**item, "content": {"parts": [{"text": t}]}} for t in ("a", "b")]}
+
+    request = codec.decode_request(body, path=path)
+    provider.give(
+        codec.encode_response({"embeddings": [[0.5, 1.0], [2.0, 3.0]]}, request_body=body, seed="e")
+    )
+    answer = sdks.google.models.embed_content(model="m", contents=["a", "b"])
+
+    assert request == {
+        "operation": "embeddings",
+        "provider": "gcp.gemini",
+        "model": "gemini-embedding-001",
+        "input": ["a", "b"],
+        "params": {"dimensions": 2},
+    }
+    assert [e.values for e in answer.embeddings] == [[0.5, 1.0], [2.0, 3.0]]
+    single = {"content": {"parts": [{"text": "a"}]}}
+    assert codec.decode_request(single)["input"] == "a"
+    assert codec.encode_response({"embeddings": [[1.0]]}, request_body=single, seed="e") == {
+        "embedding": {"values": [1.0]}
+    }
+
+
 # The way back, for whatever can be said on each wire.
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)

@@ -11,6 +11,10 @@ from otel_cassette.wire import CODECS
 from otel_cassette.wire.failures import read_message
 
 NOPE = "The model `gpt-nope` is not available to you."
+SEMANTIC_KERNEL = (
+    f"(\"<class 'x.Client'> service failed: Error code: 400 - {NOPE}\", "
+    f"BadRequestError('Error code: 400 - {NOPE}'))"
+)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +46,7 @@ NOPE = "The model `gpt-nope` is not available to you."
             (NOPE, 400),
         ),
         (
-            f"(\"<class 'x.Client'> service failed: Error code: 400 - {NOPE}\", "
-            + f"BadRequestError('Error code: 400 - {NOPE}'))",
+            SEMANTIC_KERNEL,
             (NOPE, 400),
         ),
         ("Connection error.", ("Connection error.", None)),

@@ -29,6 +29,7 @@ OPENAI = "api.openai.com"
         ),
         ("/v1beta/models/gemini-2.5-flash:generateContent", "google.generate"),
         ("/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", "google.generate"),
+        ("/v1beta/models/gemini-embedding-001:batchEmbedContents", "google.embed"),
         (
             "/v1beta1/projects/p/locations/l/publishers/google/models/gemini-x:generateContent",
             "google.generate",

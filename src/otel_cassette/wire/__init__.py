@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from otel_cassette.wire import (
     anthropic_messages,
+    google_embed,
     google_generate,
     openai_chat,
     openai_embeddings,
@@ -22,6 +23,7 @@ CODECS: dict[str, WireCodec] = {
         openai_embeddings.CODEC,
         anthropic_messages.CODEC,
         google_generate.CODEC,
+        google_embed.CODEC,
     )
 }
 """Every codec by its name."""

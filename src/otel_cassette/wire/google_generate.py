@@ -19,6 +19,7 @@ from otel_cassette.wire.base import BaseCodec
 from otel_cassette.wire.google_parts import (
     content_message,
     content_messages,
+    google_error,
     instruction_parts,
     snake_keys,
     wire_part,
@@ -198,19 +199,7 @@ class GoogleGenerate(BaseCodec):
                 yield StreamEvent({"candidates": [chunk], **end, **head})
 
     def _error_body(self, status: int, message: str) -> dict[str, Any]:
-        name = _ERROR_NAMES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
-        return {"error": {"code": status, "message": message, "status": name}}
-
-
-_ERROR_NAMES = {
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    409: "ABORTED",
-    429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
+        return google_error(status, message)
 
 
 def _wants_sse(path: str) -> bool:

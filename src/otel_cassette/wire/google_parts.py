@@ -1,6 +1,7 @@
 """Contents of Google's APIs as messages of the GenAI schema, and back.
 
-Lives here: one `Content` and one `Part`, both ways, in camelCase or snake_case. Not here: requests
+Lives here: one `Content` and one `Part`, both ways, in camelCase or snake_case, and the body of an
+error. Not here: requests
 and answers as a whole (`google_generate.py`).
 
 Source: https://ai.google.dev/api/caching#Content
@@ -89,6 +90,23 @@ def wire_part(part: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "server_tool_call_response":
         return {"codeExecutionResult": part.get("server_tool_call_response")}
     return None
+
+
+_ERROR_NAMES = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+def google_error(status: int, message: str) -> dict[str, Any]:
+    """Return the error body of Google's APIs."""
+    name = _ERROR_NAMES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    return {"error": {"code": status, "message": message, "status": name}}
 
 
 def _part(value: Any) -> dict[str, Any]:
