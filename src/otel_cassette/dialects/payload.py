@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -30,6 +30,8 @@ LIMIT_LENGTHS: Final = frozenset(
 """Lengths, in characters or bytes, at which backends and pipelines cut attribute values; 5003 and
 25003 are Datadog's 5,000 and 25,000 with its `...`."""
 
+_JSON_STARTS: Final = frozenset('{"')
+"""No mask begins like this; `[` may begin both a list and `[REDACTED]`."""
 _CUT_ENDINGS: Final = ("[truncated]", "<truncated>", "…[truncated]", "...[truncated]")
 _ORDER: Final[Mapping[Integrity, int]] = {
     "whole": 0,
@@ -103,10 +105,11 @@ def decode_json(value: JSON) -> Payload:
         return ABSENT
     if not isinstance(value, str):
         return Payload(plain(value), "whole")
-    if is_whole_mask(value):
-        return Payload(value, "redacted")
-    if not value.strip():
-        return ABSENT
+    if value[:1] not in _JSON_STARTS and value[:2] != "[{":
+        if is_whole_mask(value):
+            return Payload(value, "redacted")
+        if not value.strip():
+            return ABSENT
     try:
         return Payload(_decode(value), "whole")
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -123,7 +126,7 @@ def decode_value(value: JSON) -> Payload:
         return ABSENT
     if not isinstance(value, str):
         return Payload(plain(value), "whole")
-    if is_whole_mask(value):
+    if value[:1] not in _JSON_STARTS and is_whole_mask(value):
         return Payload(value, "redacted")
     head = value.lstrip()[:1]
     if head and head in '{["-0123456789tfn':
@@ -201,6 +204,11 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
             message = {"role": role, "content": message}  # noqa: PLW2901 - bare text is a message
         if not isinstance(message, Mapping):
             return Messages([], "suspect")
+        given = message.get("parts")
+        if type(given) is list and all(map(_is_plain, given)):
+            texts += len(given)
+            items.append(_message(message, given, role))
+            continue
         try:
             parts, lost, shown = _parts_of(message)
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -213,7 +221,10 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
 
 
 def _message(message: Mapping[str, Any], parts: list[dict[str, Any]], role: str) -> dict[str, Any]:
-    item: dict[str, Any] = {"role": str(message.get("role") or role), "parts": parts}
+    given = message.get("role") or role
+    item: dict[str, Any] = {"role": given if type(given) is str else str(given), "parts": parts}
+    if len(message) == 2:
+        return item
     for key in ("name", "finish_reason"):
         text = message.get(key)
         if isinstance(text, str) and text:
@@ -247,12 +258,47 @@ def valid_parts(parts: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]
     kept: list[dict[str, Any]] = []
     hidden = shown = 0
     for part in parts:
+        if _is_plain(part):
+            kept.append(part)
+            shown += 1
+            continue
         valid, lost = _valid_part(part)
         if valid is not None:
             kept.append(valid)
         hidden += lost
         shown += not lost
     return kept, hidden, shown
+
+
+_TEXT_KEYS: Final = {"type", "content"}
+_CALL_KEYS: Final = {"type", "id", "name", "arguments"}
+_RESULT_KEYS: Final = {"type", "id", "response"}
+_MASK_STARTS: Final = frozenset("*_[< \t\n")
+
+
+def _is_plain(part: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a part is valid as it stands: nearly all are, and need no copy then."""
+    if type(part) is not dict:
+        return False
+    kind, keys = part.get("type"), part.keys()
+    if kind == "text" and keys == _TEXT_KEYS:
+        content = part["content"]
+        return type(content) is str and content[:1] not in _MASK_STARTS and content != ""
+    if kind == "tool_call" and keys == _CALL_KEYS:
+        arguments = part["arguments"]
+        return (
+            type(part["id"]) is str
+            and type(part["name"]) is str
+            and (type(arguments) is dict or (type(arguments) is str and arguments[:1] == "{"))
+        )
+    if kind == "tool_call_response" and keys == _RESULT_KEYS:
+        response = part["response"]
+        return (
+            type(part["id"]) is str
+            and type(response) in (str, dict)
+            and not (type(response) is str and response[:1] in _MASK_STARTS)
+        )
+    return False
 
 
 _CONTENT_KEY: Final[Mapping[str, str]] = {
@@ -287,8 +333,6 @@ def _valid_part(part: Mapping[str, Any]) -> tuple[dict[str, Any] | None, bool]:
     if kind == "tool_call":
         name = part.get("name")
         valid["name"] = name if isinstance(name, str) else ""
-    if kind.startswith("tool_call") and not isinstance(valid.get("id", ""), str):
-        valid["id"] = str(valid["id"])
     if key not in part and key not in valid:
         # A call or a result keeps its place, so that ids still join; an empty text is no part.
         return (valid if kind.startswith("tool_call") else None), True
