@@ -31,7 +31,7 @@ def read_embedding_request(source: Source) -> Request:
     request.fields = {"operation": "embeddings"}
     read_model(source, request)
     if given:
-        request.fields["input"] = given[0] if isinstance(given, list) and len(given) == 1 else given
+        request.fields["input"] = given[0] if len(given) == 1 and given[0] else given
         request.scope.add("input")
         request.integrity, request.has_content = "whole", True
     elif source.input.integrity in ("redacted", "truncated"):
@@ -39,7 +39,7 @@ def read_embedding_request(source: Source) -> Request:
     return request
 
 
-def _embedding_texts(value: Any) -> Any:
+def _embedding_texts(value: Any) -> list[str] | None:
     if isinstance(value, str) and value:
         return None if payload.text_integrity(value) in ("redacted", "truncated") else [value]
     if not isinstance(value, Mapping):
@@ -72,7 +72,7 @@ def read_embedding_response(source: Source) -> Response:
     if not fields.get("usage"):
         fields["usage"] = flat.read_usage(source.attributes)
     if not fields.get("model"):
-        fields["model"] = source.attributes.get("embedding.model_name")
+        fields["model"] = flat.text_of(source.attributes, "embedding.model_name")
     response.fields = payload.without_empty(fields)
     if response.fields.get("embeddings"):
         response.has_content, response.integrity = True, "whole"

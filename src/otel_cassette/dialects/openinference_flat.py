@@ -120,18 +120,28 @@ def is_cut(text: str, cut_lengths: Collection[int]) -> bool:
     return len(text) in cut_lengths or len(text.encode("utf-8", "surrogatepass")) in cut_lengths
 
 
+def text_of(fields: Mapping[str, Any], *keys: str) -> str | None:
+    """Return the first of the fields that is a text and not empty."""
+    for key in keys:
+        value = fields.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
 def read_message(fields: Mapping[str, Any], cut_lengths: Collection[int] = ()) -> dict[str, Any]:
     """Return one message, given its fields (`message.role`, ...), as role and parts."""
-    role = fields.get("message.role")
-    role = _ROLES.get(role, role) if isinstance(role, str) and role else "user"
+    role = text_of(fields, "message.role") or "user"
+    role = _ROLES.get(role, role)
     parts = _content(fields, cut_lengths)
-    call_id = fields.get("message.tool_call_id")
+    call_id = text_of(fields, "message.tool_call_id")
     if role in ("tool", "function") or call_id is not None:
         texts = [p.get("content") or "" for p in parts if p.get("type") == "text"]
-        part = {"type": "tool_call_response", "id": call_id, "response": "\n".join(texts)}
+        result: dict[str, Any] = {"type": "tool_call_response", "id": call_id}
+        result["response"] = "\n".join(texts)
         if any(p.get("cut") for p in parts):
-            part["cut"] = True
-        return {"role": "tool", "parts": payload.valid_parts([part])[0]}
+            result["cut"] = True
+        return {"role": "tool", "parts": payload.valid_parts([result])[0]}
     seen = {p.get("id") for p in parts if p.get("type") == "tool_call"}
     for call in indexed(fields, "message.tool_calls").values():
         part = _tool_call(call, cut_lengths)
@@ -163,37 +173,37 @@ def _text(kind: str, text: str, cut_lengths: Collection[int]) -> dict[str, Any]:
 
 
 def _block(block: Mapping[str, Any], cut_lengths: Collection[int]) -> list[dict[str, Any]]:
-    kind = block.get("message_content.type")
+    kind = text_of(block, "message_content.type")
     if kind == "tool_use" or any(k.startswith("tool_call.") for k in block):
         return [_tool_call(block, cut_lengths)]
-    url = block.get("message_content.image.image.url")
+    url = text_of(block, "message_content.image.image.url")
     if url is not None:
         return [media_part("image", url)]
-    text = block.get("message_content.text")
+    text = text_of(block, "message_content.text")
     if kind == "reasoning":
-        signature = block.get("message_content.signature")
+        signature = text_of(block, "message_content.signature")
         return [{"type": "reasoning", "content": text or "", "signature": signature}]
-    if isinstance(text, str):
+    if text is not None:
         return [_text("text", text, cut_lengths)]
     rest = {k.removeprefix("message_content."): v for k, v in block.items()}
-    return [{**rest, "type": kind}] if isinstance(kind, str) else []
+    return [{**rest, "type": kind}] if kind is not None and kind != "text" else []
 
 
 def _tool_call(fields: Mapping[str, Any], cut_lengths: Collection[int]) -> dict[str, Any]:
-    arguments = fields.get("tool_call.function.arguments")
-    if isinstance(arguments, str) and is_cut(arguments, cut_lengths):
+    arguments = text_of(fields, "tool_call.function.arguments")
+    if arguments is not None and is_cut(arguments, cut_lengths):
         arguments += CUT
     return tool_call_part(
         {
-            "id": fields.get("tool_call.id"),
-            "name": fields.get("tool_call.function.name"),
+            "id": text_of(fields, "tool_call.id"),
+            "name": text_of(fields, "tool_call.function.name"),
             "arguments": arguments,
         }
     )
 
 
 class FlatTools(NamedTuple):
-    """Tool definitions; `names_only` when their schemas were cut."""
+    """Tool definitions; `names_only` when their schemas were cut, none when a name was cut too."""
 
     items: list[dict[str, Any]]
     names_only: bool
@@ -204,7 +214,8 @@ def read_tools(attributes: Mapping[str, Any]) -> FlatTools:
     """Read `llm.tools.N.tool.json_schema`; of a schema that was cut, the name is kept."""
     items: list[dict[str, Any]] = []
     names_only = False
-    for fields in indexed(attributes, "llm.tools").values():
+    groups = indexed(attributes, "llm.tools")
+    for fields in groups.values():
         read = payload.decode_json(fields.get("tool.json_schema"))
         if isinstance(read.value, Mapping):
             items.append({k: v for k, v in read.value.items() if v is not None})
@@ -218,6 +229,8 @@ def read_tools(attributes: Mapping[str, Any]) -> FlatTools:
             items.append({"name": name})
     if names_only:
         items = [{"name": tool_name(t)} for t in items]
+    if len(items) < len(groups):
+        return FlatTools([], names_only=False, integrity="truncated")
     verdict: Integrity = "truncated" if names_only else "whole"
     return FlatTools(items, names_only, verdict if items else "absent")
 
@@ -246,7 +259,11 @@ def read_embeddings(attributes: Mapping[str, Any]) -> tuple[list[str], list[Any]
     """Return the texts and the vectors of `embedding.embeddings.N.embedding.*`."""
     groups = indexed(attributes, "embedding.embeddings").values()
     texts = [g["embedding.text"] for g in groups if isinstance(g.get("embedding.text"), str)]
-    vectors = [list(g["embedding.vector"]) for g in groups if g.get("embedding.vector")]
+    vectors = [
+        list(g["embedding.vector"])
+        for g in groups
+        if isinstance(g.get("embedding.vector"), list | tuple)
+    ]
     return texts, vectors
 
 
@@ -264,6 +281,6 @@ def read_usage(attributes: Mapping[str, Any]) -> dict[str, Any]:
     usage: dict[str, Any] = {}
     for key, name in _USAGE.items():
         count = attributes.get(f"llm.token_count.{key}")
-        if isinstance(count, int | float) and (count or "." not in name):
+        if isinstance(count, int) and (count or "." not in name):
             usage[name] = count
     return usage

@@ -62,6 +62,7 @@ _NOT_PARAMS = frozenset(
         "streaming",
     }
 )
+_WHOLE_LANGCHAIN = frozenset({"openai-chat", "azure-openai-chat", "anthropic-chat"})
 _RESPONSES_ITEMS = frozenset(
     {"message", "function_call", "function_call_output", "reasoning", "item_reference"}
 )
@@ -99,20 +100,12 @@ def read_request(source: Source) -> Request:
     _read_tools(source, request)
     read_model(source, request)
     request.fields.setdefault("operation", "chat")
-    provider = _text(source.attributes, "llm.provider", "llm.system")
+    provider = flat.text_of(source.attributes, "llm.provider", "llm.system")
     if provider is not None:
         request.fields["provider"] = provider.lower()
     request.fields["tools"] = tool_definitions(request.fields.get("tools"))
     request.fields = payload.without_empty(request.fields)
     return request
-
-
-def _text(attributes: Mapping[str, Any], *keys: str) -> str | None:
-    for key in keys:
-        value = attributes.get(key)
-        if isinstance(value, str) and value:
-            return value
-    return None
 
 
 def _provider_codec(source: Source) -> WireCodec | None:
@@ -132,7 +125,7 @@ def _provider_codec(source: Source) -> WireCodec | None:
     if isinstance(messages, list):
         if not all(isinstance(m, Mapping) and "role" in m for m in messages):
             return None
-        maker = _text(source.attributes, "llm.provider", "llm.system") or ""
+        maker = flat.text_of(source.attributes, "llm.provider", "llm.system") or ""
         is_anthropic = source.library == "anthropic" or (
             not source.library and maker == "anthropic"
         )
@@ -157,12 +150,31 @@ def _read_body(source: Source, codec: WireCodec, request: Request) -> bool:
     request.has_content = bool(read.items)
     request.scope = set(FULL_LLM if codec is anthropic_messages.CODEC else WITHOUT_EXTRA)
     if codec is google_generate.CODEC:
+        _mend_google(source, read.items)
         request.scope.discard("model")
         read_model(source, request)
     if _is_opaque(fields.get("response_format")):
         del fields["response_format"]
         request.scope.discard("response_format")
     return True
+
+
+def _mend_google(source: Source, messages: list[dict[str, Any]]) -> None:
+    """Put arguments and results as they were sent into the messages of Google's body.
+
+    The instrumentation turns all keys of the body to snake case, those of arguments and results
+    too; the flattened copy has them as they were.
+    """
+    flattened = flat.read_messages(source.attributes, "llm.input_messages")
+    for kind, key in (("tool_call", "arguments"), ("tool_call_response", "response")):
+        parts = [p for m in messages for p in m["parts"] if p["type"] == kind]
+        others = [p for m in flattened.items for p in m["parts"] if p["type"] == kind]
+        if len(parts) != len(others):
+            continue
+        for part, other in zip(parts, others, strict=True):
+            sent = payload.decode_json(other.get(key))
+            if isinstance(part.get(key), dict) and isinstance(sent.value, dict):
+                part[key] = sent.value
 
 
 def _is_opaque(value: Any) -> bool:
@@ -301,21 +313,28 @@ def _read_settings(source: Source, request: Request) -> None:
             request.fields["tools"] = tools.value
     params, _ = split_params(values, _NOT_PARAMS)
     request.fields["params"] = params
-    if source.known.params == "all":
+    if _has_all_params(source, values):
         request.scope.add("params")
     else:
         request.scope.update(f"params/{name}" for name in params)
     _read_choices(source, request, values)
 
 
+def _has_all_params(source: Source, values: Mapping[str, Any]) -> bool:
+    """LangChain's parameters are the request's for some providers; for others they are told in part."""
+    if source.library == "langchain":
+        return values.get("_type") in _WHOLE_LANGCHAIN
+    return source.known.params == "all"
+
+
 def _read_choices(source: Source, request: Request, values: Mapping[str, Any]) -> None:
     """Read what stands among the parameters and is a field of its own."""
     for name in ("tool_choice", "response_format", "previous_response_id"):
         value = values.get(name)
-        # LangChain and others add the previous response's id below what is recorded.
-        is_known = (
-            source.library == "openai" if name == "previous_response_id" else source.known.choice
-        )
+        is_known = source.known.choice and _has_all_params(source, values)
+        if name == "previous_response_id":
+            # LangChain and others add it below what is recorded.
+            is_known = source.library == "openai"
         if (is_known or value is not None) and not _is_opaque(value):
             request.fields[name] = value
             request.scope.add(name)
@@ -352,8 +371,12 @@ def _read_tools(source: Source, request: Request) -> None:
         names = [{"name": flat.tool_name(t)} for t in joined.value]
         request.fields["tools"] = [n for n in names if n["name"]]
         request.scope.add("tools/names")
-    elif known and request.has_content and not source.span.dropped_attributes:
+    elif known and request.has_content and _surely_no_tools(source, tools):
         request.scope.add("tools")
+
+
+def _surely_no_tools(source: Source, tools: flat.FlatTools) -> bool:
+    return tools.integrity == "absent" and not source.span.dropped_attributes
 
 
 def read_model(source: Source, request: Request) -> None:
@@ -366,8 +389,8 @@ def read_model(source: Source, request: Request) -> None:
         request.scope.add("model")
         return
     attributes = source.attributes
-    requested = _text(attributes, "llm.request.model_name")
-    name = requested or _text(attributes, "llm.model_name", "embedding.model_name")
+    requested = flat.text_of(attributes, "llm.request.model_name")
+    name = requested or flat.text_of(attributes, "llm.model_name", "embedding.model_name")
     if name is None:
         return
     request.fields["model"] = name

@@ -166,8 +166,11 @@ def _read_other(source: Source, response: Response) -> None:
 
 
 def _read_flattened(source: Source, response: Response) -> None:
+    evicted = source.span.dropped_attributes > 0 and not flat.indexed(
+        source.attributes, "llm.input_messages"
+    )
     read = flat.read_messages(
-        source.attributes, "llm.output_messages", cut_lengths=source.cut_lengths
+        source.attributes, "llm.output_messages", evicted=evicted, cut_lengths=source.cut_lengths
     )
     items = [{**m, "parts": [_uncut(p) for p in m["parts"]]} for m in read.items]
     if not items:
@@ -223,8 +226,8 @@ def _complete(source: Source, response: Response) -> None:
     if isinstance(reason, str) and reason and len(choices) == 1:
         choices[0].setdefault("finish_reason", reason)
     if not fields.get("model"):
-        model = attributes.get("llm.response.model_name") or attributes.get("llm.model_name")
-        if isinstance(model, str) and not source.known.requested_model:
+        model = flat.text_of(attributes, "llm.response.model_name", "llm.model_name")
+        if model is not None and not source.known.requested_model:
             fields["model"] = model
     if not fields.get("usage"):
         usage = flat.read_usage(attributes)
