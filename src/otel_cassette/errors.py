@@ -2,8 +2,10 @@
 
     CassetteError(Exception)
     +-- CassetteFormatError(ValueError)   a file or a trace that cannot be read as what it claims
+    +-- CassetteWriteError                a cassette could not be written; the old file is untouched
     +-- CassetteMissError                 a replay has no recorded answer for a call
     +-- RecordedCallError                 a failure that was recorded, raised again
+    +-- NetworkBlockedError(ConnectionError)  a replay that blocks the network saw a connection
 
 `harness.ReplayError` (a RuntimeError) belongs to session fixtures and lives there.
 """
@@ -48,6 +50,23 @@ class CassetteFormatError(CassetteError, ValueError):
         super().__init__(f"{place}: {reason}" if place else reason)
 
 
+class CassetteWriteError(CassetteError):
+    """A cassette could not be written; what stood at the path before is unchanged.
+
+    Attributes:
+        path: The file.
+        reason: Why, and what to do.
+    """
+
+    def __init__(self, path: object, reason: str) -> None:
+        self.path = str(path)
+        self.reason = reason
+        super().__init__(f"cannot write {self.path}: {reason}; the file there is unchanged")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (CassetteWriteError, (self.path, self.reason))
+
+
 class RecordedCallError(CassetteError):
     """A recorded failure raised again, where the recorded exception type is not at hand.
 
@@ -82,6 +101,27 @@ def recorded_error(type_name: str, message: str, status: int | None = None) -> R
 
 def _rebuild_recorded(type_name: str, message: str, status: int | None) -> RecordedCallError:
     return recorded_error(type_name, message, status)
+
+
+class NetworkBlockedError(CassetteError, ConnectionError):
+    """A connection or a name look-up was refused, since a replay blocks the network.
+
+    Attributes:
+        host: The host asked for.
+        port: The port, or None for a look-up without one.
+    """
+
+    def __init__(self, host: str, port: int | None) -> None:
+        self.host = host
+        self.port = port
+        place = host if port is None else f"{host}:{port}"
+        super().__init__(
+            f"connection to {place} refused: a replay with block_network=True is running; "
+            f"allow it with allow_hosts=({host!r},), or record the call"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (NetworkBlockedError, (self.host, self.port))
 
 
 class CassetteMissError(CassetteError):

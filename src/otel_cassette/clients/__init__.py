@@ -1,0 +1,1 @@
+"""How calls are made: wrappers behind a cassette, tracing wrappers, HTTP transports."""

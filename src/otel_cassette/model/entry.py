@@ -6,7 +6,8 @@ Lives here: frozen, typed records with the constants and literals of the file. N
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -26,7 +27,8 @@ MODEL_KINDS = frozenset({"llm", "embedding"})
 PLAYABLE: frozenset[Integrity] = frozenset({"whole", "partial", "suspect"})
 
 
-class ParentRef(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ParentRef:
     """The tool or retrieval call inside which a call was made.
 
     `failed` says that *index* counts the failed calls of the kind, `parent` where that call was
@@ -40,7 +42,7 @@ class ParentRef(NamedTuple):
 
 
 class _Stored(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
 
 
 class RecordedFailure(_Stored):
@@ -109,13 +111,15 @@ class RecordedCall(_Stored):
     def _validate_payloads(cls, value: Any) -> Any:
         if not isinstance(value, dict) or value.get("kind") not in MODEL_KINDS:
             return value
+        if value.get("opaque") is True:
+            return value
         value = dict(value)
         if value.get("request") is not None:
             request = value["request"]
             if not isinstance(request, LLMRequest):
                 request = LLMRequest.model_validate(request)
             value["request"] = request.to_json()
-        if value.get("response") is not None and not _is_opaque(value):
+        if value.get("response") is not None:
             response = value["response"]
             if not isinstance(response, LLMResponse):
                 response = LLMResponse.model_validate(response)
@@ -131,11 +135,6 @@ class RecordedCall(_Stored):
     @classmethod
     def _accept_object(cls, value: Any) -> Any:
         return parent_ref(value)
-
-
-def _is_opaque(value: dict[str, Any]) -> bool:
-    """Session fixtures may hold llm steps whose output is no model response: kept as it is."""
-    return value.get("opaque") is True
 
 
 def parent_ref(value: Any) -> ParentRef | None:
@@ -169,6 +168,8 @@ class CassetteEntry(RecordedCall):
         response_integrity: Whether the response is whole.
         error: A failure that came with partial output.
         yields: For generators: the values they yielded, in order; None for plain calls.
+        opaque: A model step of a session fixture that is no `LLMRequest`: request and response are
+            kept as they are, and it is compared like a tool call, by its name and arguments.
     """
 
     index: int = Field(ge=0)

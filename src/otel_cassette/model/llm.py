@@ -8,7 +8,7 @@ bodies (`wire/`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -67,7 +67,7 @@ class LLMRequest(BaseModel):
         extra: Whatever else the request held.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
 
     operation: str | None = None
     provider: str | None = None
@@ -142,7 +142,7 @@ class LLMResponse(BaseModel):
         ended_early: For streams: the consumer left, or the stream broke, before its end.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
 
     id: str | None = None
     model: str | None = None

@@ -9,7 +9,7 @@ Source: OTel GenAI semantic conventions, `gen_ai.input.messages` / `gen_ai.outpu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag, model_validator
 
@@ -19,7 +19,7 @@ from otel_cassette.model.chat import PART_TYPES, block_parts, message_parts
 class Record(BaseModel):
     """Base of the wire-shaped records: frozen, unknown fields are kept."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
 
 
 class TextPart(Record):

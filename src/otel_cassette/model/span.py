@@ -152,13 +152,13 @@ class SpanRecord(metaclass=ABCMeta):
             value = self._events = value()
         return value
 
-    def may_hold(self, text: bytes) -> bool:
-        """Return False only if *text* surely stands in no attribute key or value of this span.
+    def may_hold(self, *texts: bytes) -> bool:
+        """Return False only if surely none of *texts* stands in an attribute key or value.
 
         A cheap test on the undecoded bytes where there are any, so that a reader can pass over
         spans that are no calls; True whenever it is not known.
         """
-        return True if self._marker is None else self._marker(text)
+        return True if self._marker is None else any(map(self._marker, texts))
 
     def __repr__(self) -> str:
         return f"SpanRecord({self.name!r}, trace_id={self.trace_id!r}, span_id={self.span_id!r})"

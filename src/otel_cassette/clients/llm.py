@@ -1,0 +1,277 @@
+"""`CassetteLLM`: a model client behind a cassette, with or without a real client.
+
+Lives here: complete, acomplete, stream, astream. Not here: provider SDKs (they are answered at the
+HTTP layer), the decision (`engine/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from otel_cassette.clients.chunks import ChunkTally, chunks_of
+from otel_cassette.clients.resolve import playback_for
+from otel_cassette.clients.tools import Clock, raise_if_final
+from otel_cassette.errors import CassetteError
+from otel_cassette.model.llm import LLMRequest, LLMResponse
+from otel_cassette.session import Playback, Step, inside
+from otel_cassette.session.failures import failure_of
+
+RequestLike = LLMRequest | Mapping[str, Any] | Sequence[Any] | str
+
+_SDK_TRANSPORTS = {
+    "openai": "the OpenAI SDK",
+    "anthropic": "the Anthropic SDK",
+    "google.genai": "the Google Gen AI SDK",
+    "mistralai": "the Mistral SDK",
+    "cohere": "the Cohere SDK",
+}
+
+
+@runtime_checkable
+class LLMClient(Protocol):
+    """What `wrap_llm` takes: an object with `complete`, or `acomplete`, or both.
+
+    `stream` and `astream` are used where they exist: they yield text, mappings, or `StreamChunk`s.
+    """
+
+    def complete(self, request: LLMRequest) -> LLMResponse:
+        """Return the model's answer."""
+        ...
+
+
+class CassetteLLM:
+    """A model client behind a cassette.
+
+    Args:
+        cassette: The cassette; anything with `llm_playback()` and `metadata`.
+        client: The real client; needed to record, and for fallthrough misses.
+        model: Name of the model; the client's or the recording's by default.
+        provider: Name of the provider; likewise.
+
+    Raises:
+        TypeError: When *client* is a provider SDK's client, or has neither `complete` nor
+            `acomplete`.
+    """
+
+    def __init__(
+        self,
+        cassette: Any,
+        client: Any = None,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> None:
+        check_client(client)
+        self.cassette: Any = cassette
+        self.client: Any = client
+        self._model = model
+        self._provider = provider
+        cassette.note_client(self.model, self.provider, real=client is not None)
+
+    @property
+    def model(self) -> str | None:
+        """Name of the model: the argument, else the client's, else the recording's."""
+        return self._model or self._default("model")
+
+    @property
+    def provider(self) -> str | None:
+        """Name of the provider: the argument, else the client's, else the recording's."""
+        return self._provider or self._default("provider")
+
+    def _default(self, field: str) -> str | None:
+        value = getattr(self.client, field, None) if self.client is not None else None
+        if not isinstance(value, str):
+            value = self.cassette.metadata.get(field)
+        return value if isinstance(value, str) else None
+
+    def __getattr__(self, name: str) -> Any:
+        client = self.__dict__.get("client")
+        if client is None or name.startswith("__"):
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(client, name)
+
+    def complete(self, request: RequestLike) -> LLMResponse:
+        """Return the recorded answer, or the real client's.
+
+        Args:
+            request: An `LLMRequest`, a mapping of its fields, a list of messages, or a prompt.
+
+        Raises:
+            CassetteMissError: When the recording has no answer that may be served.
+            CassetteError: When the real client is needed and there is none.
+        """
+        typed = as_request(request)
+        step = self._begin(typed)
+        if step.action == "play":
+            return step.entry.llm_response
+        raise_if_final(step)
+        call = self._real("complete")
+        clock = Clock()
+        try:
+            answer = call(typed)
+        except Exception as error:
+            step.failed(_failure(step, error, clock))
+            raise
+        return _enter(step, answer, clock)
+
+    async def acomplete(self, request: RequestLike) -> LLMResponse:
+        """Return the recorded answer, or that of the real client's `acomplete`; else as `complete`."""
+        typed = as_request(request)
+        step = self._begin(typed)
+        if step.action == "play":
+            return step.entry.llm_response
+        raise_if_final(step)
+        call = self._real("acomplete")
+        clock = Clock()
+        try:
+            answer = await call(typed)
+        except Exception as error:
+            step.failed(_failure(step, error, clock))
+            raise
+        return _enter(step, answer, clock)
+
+    def stream(self, request: RequestLike) -> Iterator[Any]:
+        """Yield the recorded pieces of an answer, or the real client's.
+
+        A recording without pieces is cut into small ones. A stream that is left early is recorded
+        as such; reading past its recorded end is a miss.
+        """
+        typed = as_request(request)
+        step = self._begin(typed)
+        if step.action == "play":
+            yield from chunks_of(step.entry)
+            end_of_stream(step)
+            return
+        raise_if_final(step)
+        tally = ChunkTally(step)
+        try:
+            for chunk in self._real("stream")(typed):
+                tally.add(chunk)
+                yield chunk
+        except GeneratorExit:
+            tally.left_early()
+            raise
+        except Exception as error:
+            tally.broke(error)
+            raise
+        tally.ended()
+
+    async def astream(self, request: RequestLike) -> AsyncIterator[Any]:
+        """Yield the recorded pieces of an answer, or those of the real client's `astream`."""
+        typed = as_request(request)
+        step = self._begin(typed)
+        if step.action == "play":
+            for chunk in chunks_of(step.entry):
+                yield chunk
+            end_of_stream(step)
+            return
+        raise_if_final(step)
+        tally = ChunkTally(step)
+        try:
+            async for chunk in self._real("astream")(typed):
+                tally.add(chunk)
+                yield chunk
+        except GeneratorExit:
+            tally.left_early()
+            raise
+        except Exception as error:
+            tally.broke(error)
+            raise
+        tally.ended()
+
+    def _begin(self, request: LLMRequest) -> Step:
+        playback: Playback = playback_for(self.cassette.own_playback)
+        return playback.begin("llm", request.to_json(), inside=inside())
+
+    def _real(self, method: str) -> Callable[[LLMRequest], Any]:
+        """Return a method of the real client.
+
+        Raises:
+            CassetteError: When there is no real client, or it lacks the method.
+        """
+        if self.client is None:
+            msg = (
+                "this call needs the real model client (mode 'record', or a call that 'fallthrough' "
+                "lets through): give one, as in cassette.wrap_llm(client)"
+            )
+            raise CassetteError(msg)
+        found = getattr(self.client, method, None)
+        if not callable(found):
+            msg = f"the model client {type(self.client).__name__!r} has no {method}(); add it, or call what it has"
+            raise CassetteError(msg)
+        result: Callable[[LLMRequest], Any] = found
+        return result
+
+
+def as_request(request: RequestLike) -> LLMRequest:
+    """Return a request given as an `LLMRequest`, a mapping, a list of messages, or a prompt."""
+    if isinstance(request, LLMRequest):
+        return request
+    if isinstance(request, Mapping):
+        return LLMRequest.model_validate(request)
+    return LLMRequest.model_validate({"messages": request})
+
+
+def as_response(answer: Any) -> LLMResponse:
+    """Return an answer given as an `LLMResponse`, a mapping of its fields, or text."""
+    if isinstance(answer, LLMResponse):
+        return answer
+    if isinstance(answer, str):
+        answer = {"choices": [{"message": {"role": "assistant", "content": answer}}]}
+    return LLMResponse.model_validate(answer)
+
+
+def end_of_stream(step: Step) -> None:
+    """Raise where a recorded stream ended before its real end, and somebody reads on."""
+    entry = step.entry
+    response = entry.response or {}
+    if not response.get("ended_early"):
+        return
+    if entry.error is not None and step.decision is not None:
+        step.decision.reason = f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
+    elif step.decision is not None:
+        step.decision.reason = (
+            f"the recorded stream was left after {len(response.get('chunks', ()))} chunks; "
+            "what would have come next was never recorded"
+        )
+    raise step.miss()
+
+
+def check_client(client: Any) -> None:
+    """Raise TypeError for what cannot be a model client."""
+    if client is None or callable(getattr(client, "complete", None)):
+        return
+    if callable(getattr(client, "acomplete", None)) or callable(getattr(client, "stream", None)):
+        return
+    module = type(client).__module__
+    for prefix, sdk in _SDK_TRANSPORTS.items():
+        if module == prefix or module.startswith(f"{prefix}."):
+            msg = (
+                f"{type(client).__name__} is a client of {sdk}; wrap_llm takes an object with "
+                "complete(request). SDK clients are answered at the HTTP layer: replay them with "
+                "`with cassette.replaying():` and a transport of otel_cassette.clients"
+            )
+            raise TypeError(msg)
+    msg = (
+        f"wrap_llm takes an object with complete(request) or acomplete(request); "
+        f"{type(client).__name__!r} has neither"
+    )
+    raise TypeError(msg)
+
+
+def _enter(step: Step, answer: Any, clock: Clock) -> LLMResponse:
+    response = as_response(answer)
+    step.succeeded(
+        {
+            "request": step.call.plain,
+            "response": response.to_json(),
+            "latency_ms": clock.elapsed_ms,
+        }
+    )
+    return response
+
+
+def _failure(step: Step, error: Exception, clock: Clock) -> dict[str, Any]:
+    return {"request": step.call.plain, "error": failure_of(error), "latency_ms": clock.elapsed_ms}

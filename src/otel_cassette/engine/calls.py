@@ -1,0 +1,244 @@
+"""What goes into the engine and what comes out: calls, decisions, outcomes, totals.
+
+Lives here: plain records. Not here: any decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from otel_cassette.diff import ReplayDivergence
+from otel_cassette.keys import CanonicalRequest, Comparison, ComparisonRules, Scope, llm_request, scope_of, tool_request
+from otel_cassette.model.entry import (
+    MODEL_KINDS,
+    CassetteEntry,
+    CassetteFailure,
+    EntryKind,
+    ParentRef,
+    RecordedCall,
+)
+
+Action = Literal["play", "raise", "live", "miss"]
+Verdict = Literal["identical", "diverged", "cannot_tell", "recorded"]
+"""`recorded`: the call was made for the first time, there was nothing to compare it with."""
+
+Flag = Literal[
+    "tie",
+    "reordered",
+    "masked",
+    "unverified",
+    "suspect",
+    "partial",
+    "truncated",
+    "redacted",
+    "dropped",
+    "absent",
+    "failure",
+    "live",
+    "missed",
+    "retry",
+]
+
+
+class LiveCall:
+    """A call that a program is about to make.
+
+    Attributes:
+        kind: `llm`, `tool`, `retrieval` or `embedding`.
+        name: Tool or retriever; None for llm and embedding.
+        plain: The request as plain JSON.
+        scope: What is known of it; all of it by default.
+        parent: The recorded call inside whose live run it is made; None at the top level.
+        inside_unknown: It is made inside a call that has no recorded counterpart.
+        path: Names from the root of the live span tree to the call, as far as they are known.
+        claim: Place of the entry that the call's span claimed, a hint.
+        span_id: The live span, 16 hex digits.
+    """
+
+    __slots__ = (
+        "_canonical",
+        "claim",
+        "inside_unknown",
+        "kind",
+        "name",
+        "parent",
+        "path",
+        "plain",
+        "raw",
+        "scope",
+        "span_id",
+    )
+
+    def __init__(
+        self,
+        kind: EntryKind,
+        plain: Any,
+        *,
+        name: str | None = None,
+        scope: Scope | None = None,
+        parent: ParentRef | None = None,
+        inside_unknown: bool = False,
+        path: tuple[str, ...] = (),
+        claim: int | None = None,
+        span_id: str | None = None,
+        raw: bytes | None = None,
+    ) -> None:
+        self.kind: EntryKind = kind
+        self.plain = plain
+        self.name = name
+        self.scope = scope
+        self.parent = parent
+        self.inside_unknown = inside_unknown
+        self.path = path
+        self.claim = claim
+        self.span_id = span_id
+        self.raw = raw
+        self._canonical: CanonicalRequest | None = None
+
+    def canonical(self, comparer: Comparer) -> CanonicalRequest:
+        """Return the call in canonical form, redacted as the recording is; made once."""
+        if self._canonical is None:
+            self._canonical = comparer.live(self)
+        return self._canonical
+
+
+class Comparer:
+    """Brings live calls and recorded ones into the form in which they are compared.
+
+    Args:
+        rules: The user's comparison rules.
+        redact: Redaction in force at recording, JSON to JSON; None for none.
+        may_hold_secret: Quick test whether *redact* could change a text; sound, not exact.
+    """
+
+    def __init__(
+        self,
+        rules: ComparisonRules | None = None,
+        redact: Callable[[Any], Any] | None = None,
+        may_hold_secret: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.rules = rules or ComparisonRules()
+        self._redact = redact
+        self._may_hold_secret = may_hold_secret
+
+    def live(self, call: LiveCall) -> CanonicalRequest:
+        """Return a live call in canonical form."""
+        scope = scope_of(None, call.kind) if call.scope is None else call.scope
+        made = self._canonical(call.kind, call.name, call.plain, scope, masks=False)
+        if self._redact is None:
+            return made
+        if self._may_hold_secret is not None and not self._may_hold_secret(made.canonical_text):
+            return made
+        return self._canonical(call.kind, call.name, self._redact(call.plain), scope, masks=False)
+
+    def recorded(self, call: RecordedCall) -> CanonicalRequest:
+        """Return a recorded call in canonical form; masks count where a trace was its source."""
+        foreign = call.source is not None and call.source.dialect is not None
+        scope = scope_of(call.scope, call.kind)
+        return self._canonical(call.kind, call.name, call.request, scope, masks=foreign)
+
+    def _canonical(
+        self, kind: EntryKind, name: str | None, plain: Any, scope: Scope, *, masks: bool
+    ) -> CanonicalRequest:
+        rules = self.rules if self.rules else None
+        if kind in MODEL_KINDS and name is None:
+            return llm_request(plain or {}, kind=kind, scope=scope, rules=rules, masks=masks)
+        return tool_request(name or "", plain, kind=kind, scope=scope, rules=rules, masks=masks)
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a call gets.
+
+    Attributes:
+        action: `play` this entry, `raise` this failure, make the real call (`live`), or `miss`.
+        call: The call decided on.
+        index: 0-based arrival of the call in the sequence of its (parent, kind).
+        entry: The entry to play, or the one the call was compared with.
+        failure: The failure to raise.
+        comparison: What the comparison with the entry showed; None where there was none.
+        verdict: `identical`, `diverged` or `cannot_tell`.
+        flags: See docs/verdicts.md.
+        reason: For a miss: why, and what to do.
+        departure: The engine's own note of the divergence.
+        token: Where a new recording of the call would go.
+    """
+
+    action: Action
+    call: LiveCall
+    index: int
+    entry: CassetteEntry | None = None
+    failure: CassetteFailure | None = None
+    comparison: Comparison | None = None
+    verdict: Verdict = "identical"
+    flags: list[Flag] = field(default_factory=list)
+    reason: str | None = None
+    departure: Any = None
+    item: Any = None
+
+    @property
+    def parent_ref(self) -> ParentRef | None:
+        """The recorded call that calls made inside this one belong to; None when there is none."""
+        recorded = self.entry or self.failure
+        if recorded is None or self.verdict == "cannot_tell":
+            return None
+        if isinstance(recorded, CassetteFailure):
+            return ParentRef(recorded.kind, recorded.follows, True, recorded.parent)
+        return ParentRef(recorded.kind, recorded.index, False, recorded.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """What became of one call of a playback.
+
+    Attributes:
+        kind: `llm`, `tool`, `retrieval` or `embedding`.
+        index: 0-based arrival in the sequence of its (parent, kind).
+        entry: The entry served, or compared with; None where there was none.
+        verdict: `identical`, `diverged`, `cannot_tell`, or `recorded`.
+        flags: What else to know: `tie`, `reordered`, `masked`, `unverified`, `suspect`, ...;
+            `live` and `missed` say what the call got instead of a recorded answer.
+        scope: Tokens compared, sorted; None where nothing was compared.
+        span_id: The live span, when it is known.
+        divergence: The divergence it is part of, if any.
+    """
+
+    kind: EntryKind
+    index: int
+    entry: CassetteEntry | CassetteFailure | None
+    verdict: Verdict
+    flags: tuple[str, ...] = ()
+    scope: tuple[str, ...] | None = None
+    span_id: str | None = None
+    divergence: ReplayDivergence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How a playback went.
+
+    Attributes:
+        served: Calls answered from the recording, recorded failures included.
+        live: Calls that went to the real thing.
+        missed: Calls that got no answer.
+        unplayed: Entries of the kinds in play that no call asked for.
+        ties: Calls whose entry was chosen among equal ones by recording order alone.
+        diverged: Divergences, without the missing calls.
+        recorded: Calls recorded.
+    """
+
+    served: int = 0
+    live: int = 0
+    missed: int = 0
+    unplayed: int = 0
+    ties: int = 0
+    diverged: int = 0
+    recorded: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"served {self.served}, live {self.live}, missed {self.missed}, "
+            f"unplayed {self.unplayed}, ties {self.ties}"
+        )

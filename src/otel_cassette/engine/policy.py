@@ -1,0 +1,446 @@
+"""The engine: what each live call of a playback gets.
+
+Lives here: the decision table of docs/verdicts.md, over lanes of recorded calls. Pure: no I/O, no
+clock, no OpenTelemetry; safe for threads and tasks. Not here: how equal entries are found
+(`lanes.py`), how a call is really made (`clients/`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+from otel_cassette.diff import ReplayDivergence
+from otel_cassette.engine import departures
+from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, Flag, LiveCall, Totals
+from otel_cassette.engine.departures import Changes, Departure
+from otel_cassette.engine.lanes import Item, Lane
+from otel_cassette.keys import Comparison, compare, full_scope
+from otel_cassette.model.entry import (
+    CassetteEntry,
+    CassetteFailure,
+    CassetteMode,
+    EntryKind,
+    MatchRule,
+    ParentRef,
+)
+
+JSON = Any
+LaneKey = tuple[ParentRef | None, EntryKind]
+Peek = Literal["equal", "none", "cannot_tell"]
+
+_REMEDIES: dict[str, str] = {
+    "truncated": "its recorded answer was cut on the way (raise the attribute length limit where it was recorded)",
+    "redacted": "its recorded answer was redacted on the way (record before the redaction)",
+    "dropped": "its recorded answer lost attributes to a limit (raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)",
+    "absent": "it was recorded without a response (switch on content capture in the instrumentation)",
+}
+
+
+@dataclass(slots=True)
+class Settings:
+    """What governs a playback.
+
+    Attributes:
+        mode: `strict`, `lenient` or `fallthrough`; `record` never reaches the engine.
+        match: `index` or `content`.
+        kinds: Kinds that are played; None is all. Others run live and are only compared.
+        allow_unverified: Serve by place what cannot be compared.
+        allow_partial: Serve answers that are cut, redacted or dropped, flagged.
+        play_failures: Raise recorded failures at their place.
+    """
+
+    mode: CassetteMode = "strict"
+    match: MatchRule = "index"
+    kinds: frozenset[str] | None = None
+    allow_unverified: bool = False
+    allow_partial: bool = False
+    play_failures: bool = False
+
+
+class Engine:
+    """Decides what live calls get, and keeps the account of one playback.
+
+    Args:
+        records: Entries, nested entries and failed calls, in any order.
+        settings: What governs the playback; `mode` may be changed while it runs.
+        comparer: Brings requests into canonical form.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[CassetteEntry | CassetteFailure],
+        settings: Settings,
+        comparer: Comparer,
+    ) -> None:
+        self.settings = settings
+        self.comparer = comparer
+        self._lock = threading.RLock()
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._entries: list[CassetteEntry] = []
+        grouped: dict[LaneKey, list[CassetteEntry | CassetteFailure]] = {}
+        for record in records:
+            if isinstance(record, CassetteEntry):
+                if record.parent is None:
+                    self._entries.append(record)
+            elif not settings.play_failures:
+                continue
+            grouped.setdefault((record.parent, record.kind), []).append(record)
+        for key, lane in grouped.items():
+            self._lanes[key] = Lane(lane, comparer)
+        self._decisions: list[Decision] = []
+        self._departures: list[Departure] = []
+        self._changes = Changes()
+        self._asked_tools = False
+
+    # -- deciding -------------------------------------------------------------------------------
+
+    def decide(self, call: LiveCall) -> Decision:
+        """Return what *call* gets, and enter it into the account."""
+        with self._lock:
+            if call.kind == "tool":
+                self._asked_tools = True
+            lane = self._lane(call)
+            decision = self._by_index(call, lane) if self.settings.match == "index" else self._by_content(call, lane)
+            if not self._is_played(call.kind) and decision.action != "live":
+                decision.action = "live"
+                decision.reason = None
+            if decision.action in ("live", "miss"):
+                decision.flags.append("live" if decision.action == "live" else "missed")
+            self._decisions.append(decision)
+            return decision
+
+    def peek(self, call: LiveCall) -> Peek:
+        """Return whether an unplayed entry could equal *call*; changes nothing."""
+        with self._lock:
+            lane = self._lane(call)
+            if self.settings.match == "index":
+                item = lane.by_index.get(lane.arrivals)
+                if item is None:
+                    return "none"
+                comparison = compare(item.canonical(self.comparer), call.canonical(self.comparer))
+                return _peeked(comparison)
+            if lane.find_equal(call, None) is not None:
+                return "equal"
+            open_items = (i for i in lane.items if not i.consumed)
+            live = call.canonical(self.comparer)
+            if any(compare(i.canonical(self.comparer), live).cannot_tell for i in open_items):
+                return "cannot_tell"
+            return "none"
+
+    def claim(self, kind: EntryKind, owner: object, *, name: str | None = None) -> CassetteEntry | None:
+        """Return the entry a span may expect: the first that is neither played nor claimed."""
+        with self._lock:
+            lane = self._lanes.get((None, kind))
+            for item in lane.items if lane is not None else ():
+                if item.entry is None or item.consumed or item.claimed_by is not None:
+                    continue
+                if name is None or item.entry.name == name:
+                    item.claimed_by = owner
+                    return item.entry
+            return None
+
+    def release(self, kind: EntryKind, index: int, owner: object) -> None:
+        """Give a claim back."""
+        with self._lock:
+            item = self._item((None, kind), index)
+            if item is not None and item.claimed_by is owner:
+                item.claimed_by = None
+
+    def live_result(self, decision: Decision, response: JSON) -> None:
+        """Take note of what a live call answered, so that what follows from it can be told."""
+        with self._lock:
+            entry = decision.entry
+            if entry is None or decision.verdict == "cannot_tell":
+                return
+            pairs = departures.response_pairs(decision.call.kind, entry.response, response)
+            if pairs:
+                cascade = decision.departure.cascade_of if decision.departure is not None else None
+                self._changes.learn(pairs, cascade or _name(decision))
+
+    def skip(self, played: dict[LaneKey, int]) -> None:
+        """Take the first calls of some lanes as played, as after a change of mode."""
+        with self._lock:
+            for key, count in played.items():
+                lane = self._lanes.setdefault(key, Lane((), self.comparer))
+                lane.arrivals = max(lane.arrivals, count)
+                for index in range(count):
+                    item = lane.by_index.get(index)
+                    if item is not None:
+                        lane.consume(item)
+
+    def played(self) -> dict[LaneKey, int]:
+        """Return how many calls of each lane have come."""
+        with self._lock:
+            return {key: lane.arrivals for key, lane in self._lanes.items() if lane.arrivals}
+
+    # -- match="index" --------------------------------------------------------------------------
+
+    def _by_index(self, call: LiveCall, lane: Lane) -> Decision:
+        failure = self._failure_here(call, lane)
+        if failure is not None:
+            return failure
+        index = lane.arrivals
+        lane.arrivals += 1
+        item = lane.by_index.get(index)
+        if item is None or item.entry is None or item.consumed:
+            return self._beyond(call, index)
+        lane.consume(item)
+        if _is_same_text(item, call):
+            return self._serve(call, index, item, Comparison(full_scope(call.kind)))
+        comparison = compare(item.canonical(self.comparer), call.canonical(self.comparer))
+        if comparison.cannot_tell:
+            return self._cannot_tell(call, index, item, comparison)
+        if comparison.equal:
+            return self._serve(call, index, item, comparison)
+        return self._diverged(call, index, item, comparison)
+
+    def _failure_here(self, call: LiveCall, lane: Lane) -> Decision | None:
+        """Return the recorded failure that stands before the next entry, if *call* equals it."""
+        if not self.settings.play_failures:
+            return None
+        after = lane.by_index.get(lane.arrivals - 1)
+        at = after.place + 1 if after is not None else 0
+        while at < len(lane.items) and lane.items[at].failure is not None:
+            item = lane.items[at]
+            at += 1
+            if item.consumed:
+                continue
+            comparison = compare(item.canonical(self.comparer), call.canonical(self.comparer))
+            if comparison.equal:
+                lane.consume(item)
+                return self._raise(call, lane.arrivals, item, comparison)
+        return None
+
+    # -- match="content" ------------------------------------------------------------------------
+
+    def _by_content(self, call: LiveCall, lane: Lane) -> Decision:
+        index = lane.arrivals
+        claim = self._item((call.parent, call.kind), call.claim)
+        found = lane.find_equal(call, claim)
+        if found is not None:
+            item = found.item
+            reordered = item.entry is not None and lane.lowest() is not item
+            if isinstance(item.reserved, Departure):
+                item.reserved.item = None
+                item.reserved = None
+            lane.consume(item)
+            if item.failure is not None:
+                decision = self._raise(call, index, item, found.comparison)
+            else:
+                lane.arrivals += 1
+                decision = self._serve(call, index, item, found.comparison)
+                if reordered:
+                    decision.flags.append("reordered")
+            if found.tie:
+                decision.flags.append("tie")
+            return decision
+        lane.arrivals += 1
+        target = claim if claim is not None and _is_open(claim) else lane.lowest_free(call.name)
+        if target is None:
+            return self._beyond(call, index)
+        comparison = compare(target.canonical(self.comparer), call.canonical(self.comparer))
+        if comparison.cannot_tell:
+            lane.consume(target)
+            return self._cannot_tell(call, index, target, comparison)
+        decision = self._diverged(call, index, target, comparison)
+        target.reserved = decision.departure
+        return decision
+
+    # -- rows of the table ----------------------------------------------------------------------
+
+    def _serve(self, call: LiveCall, index: int, item: Item, comparison: Comparison) -> Decision:
+        """An equal entry: its answer, as far as its integrity allows."""
+        entry = item.entry
+        assert entry is not None  # noqa: S101 - callers pass entries only
+        decision = Decision("play", call, index, entry, comparison=comparison, item=item)
+        if comparison.masked:
+            decision.flags.append("masked")
+        self._check_integrity(decision)
+        return decision
+
+    def _check_integrity(self, decision: Decision) -> None:
+        entry = decision.entry
+        assert entry is not None  # noqa: S101 - callers pass decisions about entries only
+        integrity = entry.response_integrity
+        if integrity == "whole":
+            return
+        decision.flags.append(integrity)
+        if entry.is_playable or self.settings.allow_partial:
+            return
+        remedy = _REMEDIES.get(integrity, "its recorded answer is not whole")
+        decision.reason = f"{_call(entry)} is recorded, but {remedy}; allow_partial=True serves what there is"
+        decision.action = "live" if self.settings.mode == "fallthrough" else "miss"
+
+    def _raise(self, call: LiveCall, index: int, item: Item, comparison: Comparison) -> Decision:
+        decision = Decision("raise", call, index, comparison=comparison, item=item, failure=item.failure)
+        decision.flags.append("failure")
+        if comparison.masked:
+            decision.flags.append("masked")
+        return decision
+
+    def _cannot_tell(self, call: LiveCall, index: int, item: Item, comparison: Comparison) -> Decision:
+        """Nothing to compare by: served by place where that is allowed, flagged."""
+        entry = item.entry
+        assert entry is not None  # noqa: S101 - only entries are compared by place
+        decision = Decision("play", call, index, entry, comparison=comparison, verdict="cannot_tell", item=item)
+        decision.flags.append("unverified")
+        if self.settings.mode == "strict" and not self.settings.allow_unverified:
+            decision.action = "miss"
+            decision.reason = (
+                f"cannot tell whether the call equals {_call(entry)}: the recording lacks its request "
+                "(switch on content capture where it was recorded); allow_unverified=True serves it by place"
+            )
+        else:
+            self._check_integrity(decision)
+        return decision
+
+    def _diverged(self, call: LiveCall, index: int, item: Item, comparison: Comparison) -> Decision:
+        """No equal entry: by mode a miss, the entry's answer all the same, or the real thing."""
+        mode = self.settings.mode
+        departure = self._depart(call, index, item, comparison)
+        decision = Decision("miss", call, index, item.entry, comparison=comparison, verdict="diverged", item=item)
+        decision.departure = departure
+        if mode == "lenient":
+            decision.action = "play"
+            self._check_integrity(decision)
+        elif mode == "fallthrough":
+            decision.action = "live"
+        return decision
+
+    def _beyond(self, call: LiveCall, index: int) -> Decision:
+        """The recording has no call left: a miss, or the real thing."""
+        decision = Decision("miss", call, index, verdict="diverged")
+        decision.departure = self._depart(call, index, None, None)
+        if self.settings.mode == "fallthrough":
+            decision.action = "live"
+        return decision
+
+    def _depart(
+        self, call: LiveCall, index: int, item: Item | None, comparison: Comparison | None
+    ) -> Departure:
+        departure = Departure(call, index, self.settings.mode, item, comparison)
+        pairs = departures.request_pairs(departure, self.comparer)
+        departure.cascade_of = self._changes.explain(pairs)
+        self._changes.learn(pairs, departure.cascade_of or f"{call.kind}#{index}")
+        self._departures.append(departure)
+        return departure
+
+    # -- the account ----------------------------------------------------------------------------
+
+    @property
+    def calls(self) -> list[CallOutcome]:
+        """One outcome for each call so far, in call order."""
+        with self._lock:
+            return [self._outcome(decision) for decision in self._decisions]
+
+    @property
+    def divergences(self) -> list[ReplayDivergence]:
+        """The divergences so far, in call order, as they stand now."""
+        with self._lock:
+            return [departure.describe(self.comparer) for departure in self._departures]
+
+    def describe(self, decision: Decision) -> ReplayDivergence | None:
+        """Return the divergence of one decision, if it is one."""
+        with self._lock:
+            departure = decision.departure
+            return departure.describe(self.comparer) if isinstance(departure, Departure) else None
+
+    @property
+    def unplayed(self) -> list[CassetteEntry]:
+        """Entries of the kinds in play that were neither served nor diverged from."""
+        with self._lock:
+            return [e for e in self._entries if self._is_unplayed(e)]
+
+    @property
+    def missing(self) -> list[ReplayDivergence]:
+        """A `missing_call` for every unplayed entry; only meaningful once the replay is over."""
+        with self._lock:
+            return [departures.missing(e, self.settings.mode, self.comparer) for e in self.unplayed]
+
+    def totals(self) -> Totals:
+        """Return how the playback went so far."""
+        with self._lock:
+            actions = [decision.action for decision in self._decisions]
+            return Totals(
+                served=sum(a in ("play", "raise") for a in actions),
+                live=actions.count("live"),
+                missed=actions.count("miss"),
+                unplayed=len(self.unplayed),
+                ties=sum("tie" in decision.flags for decision in self._decisions),
+                diverged=len(self._departures),
+            )
+
+    # -- helpers --------------------------------------------------------------------------------
+
+    def _lane(self, call: LiveCall) -> Lane:
+        key: LaneKey = (call.parent, call.kind)
+        if call.inside_unknown:
+            key = (ParentRef(call.kind, -1, True), call.kind)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane((), self.comparer)
+        return lane
+
+    def _item(self, key: LaneKey, index: int | None) -> Item | None:
+        lane = self._lanes.get(key)
+        return None if lane is None or index is None else lane.by_index.get(index)
+
+    def _is_played(self, kind: str) -> bool:
+        return self.settings.kinds is None or kind in self.settings.kinds
+
+    def _is_unplayed(self, entry: CassetteEntry) -> bool:
+        if not entry.is_playable or not self._is_played(entry.kind):
+            return False
+        if entry.inferred and entry.kind == "tool" and not self._asked_tools:
+            return False
+        item = self._item((entry.parent, entry.kind), entry.index)
+        return item is not None and not item.consumed and item.reserved is None
+
+    def _outcome(self, decision: Decision) -> CallOutcome:
+        comparison = decision.comparison
+        return CallOutcome(
+            kind=decision.call.kind,
+            index=decision.index,
+            entry=decision.entry or decision.failure,
+            verdict=decision.verdict,
+            flags=tuple(decision.flags),
+            scope=None if comparison is None else tuple(sorted(comparison.scope)),
+            span_id=decision.call.span_id,
+            divergence=self.describe(decision),
+        )
+
+
+def _is_open(item: Item) -> bool:
+    return not item.consumed and item.reserved is None and item.entry is not None
+
+
+def _is_same_text(item: Item, call: LiveCall) -> bool:
+    """Return whether both requests are one JSON text: then they are equal in any form."""
+    record = item.record
+    if call.raw is None or record.scope is not None or call.scope is not None:
+        return False
+    if record.name != call.name:
+        return False
+    if item.raw is None:
+        item.raw = to_json(record.request, inf_nan_mode="constants")
+    return item.raw == call.raw
+
+
+def _peeked(comparison: Comparison) -> Peek:
+    if comparison.cannot_tell:
+        return "cannot_tell"
+    return "equal" if comparison.equal else "none"
+
+
+def _call(entry: CassetteEntry) -> str:
+    name = f" ({entry.name!r})" if entry.name else ""
+    return f"recorded {entry.kind} call #{entry.index}{name}"
+
+
+def _name(decision: Decision) -> str:
+    return f"{decision.call.kind}#{decision.index}"

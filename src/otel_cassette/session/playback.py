@@ -1,0 +1,322 @@
+"""One playback or recording: the engine, the journal, and the account of what happened.
+
+Lives here: `Playback`, which wrappers and transports drive call by call, and `Step`, one call
+under way. Not here: the decision itself (`engine/`), how a call is really made (`clients/`), the
+context that carries a session (`context.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opentelemetry import trace
+from pydantic_core import to_json
+
+from otel_cassette.diff import ReplayDivergence
+from otel_cassette.engine import CallOutcome, Comparer, Decision, Engine, LiveCall, Settings, Totals
+from otel_cassette.errors import CassetteMissError
+from otel_cassette.keys import ComparisonRules
+from otel_cassette.model.entry import CassetteEntry, CassetteMode, EntryKind, ParentRef
+from otel_cassette.redaction import Redactor
+from otel_cassette.session import marks
+from otel_cassette.session.failures import rebuild_failure
+from otel_cassette.store import Journal, Ticket
+
+JSON = Any
+LaneKey = tuple[ParentRef | None, EntryKind]
+
+
+@dataclass(slots=True)
+class PlaybackOptions:
+    """What a playback is made with; the words are those of `Cassette`."""
+
+    mode: CassetteMode = "record"
+    match: str = "index"
+    kinds: frozenset[str] | None = None
+    record_new: bool = False
+    play_failures: bool = False
+    allow_unverified: bool = False
+    allow_partial: bool = False
+
+
+class Step:
+    """One call under way.
+
+    Attributes:
+        action: `play`, `raise`, `miss`, `live` or `record`.
+        call: The live call.
+        decision: What the engine said; None while recording.
+        ticket: The journal's ticket; None when nothing is recorded.
+    """
+
+    __slots__ = ("action", "call", "decision", "playback", "ticket")
+
+    def __init__(
+        self,
+        playback: Playback,
+        call: LiveCall,
+        decision: Decision | None,
+        ticket: Ticket | None,
+    ) -> None:
+        self.playback = playback
+        self.call = call
+        self.decision = decision
+        self.ticket = ticket
+        self.action = "record" if decision is None else decision.action
+
+    @property
+    def entry(self) -> CassetteEntry:
+        """The entry to play; only for `play`."""
+        if self.decision is None or self.decision.entry is None:
+            msg = f"{self.call.kind} call has no entry to play"
+            raise RuntimeError(msg)
+        return self.decision.entry
+
+    def miss(self) -> CassetteMissError:
+        """Return the error of a miss."""
+        return self.playback.miss_error(self)
+
+    def failure(self) -> BaseException:
+        """Return the recorded failure, as the recorded type where it is at hand."""
+        if self.decision is None or self.decision.failure is None:
+            msg = f"{self.call.kind} call has no failure to raise"
+            raise RuntimeError(msg)
+        return rebuild_failure(self.decision.failure)
+
+    def succeeded(self, record: dict[str, Any]) -> None:
+        """Enter the answer of a call that was really made; *record* holds the entry's fields."""
+        self.playback.finish(self, record, failed=False)
+
+    def failed(self, record: dict[str, Any]) -> None:
+        """Enter the failure of a call that was really made."""
+        self.playback.finish(self, record, failed=True)
+
+
+class Playback:
+    """Plays from, or records into, one journal.
+
+    Args:
+        journal: What is recorded; shared by all playbacks of one cassette.
+        options: Mode, match rule and the rest.
+        rules: The user's comparison rules.
+        redactor: Rules in force; None for none.
+        on_divergence: Called with every step that departed, after it was decided.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        options: PlaybackOptions,
+        *,
+        rules: ComparisonRules,
+        redactor: Redactor | None,
+        on_divergence: Callable[[Step, ReplayDivergence], None] | None = None,
+    ) -> None:
+        self.journal = journal
+        self.options = options
+        self.redactor = redactor
+        self.masked: Counter[str] = Counter()
+        self.comparer = Comparer(
+            rules,
+            None if redactor is None else redactor.json,
+            None if redactor is None else redactor.may_match,
+        )
+        self._on_divergence = on_divergence or mark_current_span
+        self._engine: Engine | None = None
+        self._engine_base: dict[LaneKey, int] | None = None
+        self._finished: list[Engine] = []
+        self._recorded = 0
+        self._lock = threading.RLock()
+
+    # -- mode -----------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> CassetteMode:
+        """The mode; assigning it keeps the counters."""
+        return self.options.mode
+
+    @mode.setter
+    def mode(self, mode: CassetteMode) -> None:
+        with self._lock:
+            was = self.options.mode
+            if mode == was:
+                return
+            self.options = replace(self.options, mode=mode)
+            if mode == "record":
+                offsets = self._engine.played() if self._engine is not None else self._engine_base
+                self.journal.settle(offsets)
+                self._retire()
+            elif was == "record":
+                self._engine_base = self.journal.taken()
+                self.journal.settle()
+            elif self._engine is not None:
+                self._engine.settings.mode = mode
+
+    def rewind(self) -> None:
+        """Start over: nothing is played, no divergence noted; recording replaces by index."""
+        with self._lock:
+            self.journal.settle()
+            self._engine = None
+            self._engine_base = None
+            self._finished = []
+            self._recorded = 0
+
+    def _retire(self) -> None:
+        if self._engine is not None:
+            self._finished.append(self._engine)
+            self._engine = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine over the recording as it stood when the playback began."""
+        with self._lock:
+            if self._engine is None:
+                options = self.options
+                settings = Settings(
+                    mode=options.mode,
+                    match="content" if options.match == "content" else "index",
+                    kinds=options.kinds,
+                    allow_unverified=options.allow_unverified,
+                    allow_partial=options.allow_partial,
+                    play_failures=options.play_failures,
+                )
+                self._engine = Engine(self.journal.assembled().records, settings, self.comparer)
+                if self._engine_base:
+                    self._engine.skip(self._engine_base)
+            return self._engine
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        kind: EntryKind,
+        plain: JSON,
+        *,
+        name: str | None = None,
+        inside: Step | None = None,
+        claim: int | None = None,
+    ) -> Step:
+        """Return what a call gets.
+
+        Args:
+            kind: Kind of the call.
+            plain: The request as plain JSON.
+            name: Tool or retriever.
+            inside: The call inside which it is made.
+            claim: Place of the entry that the call's span claimed.
+        """
+        if self.options.mode == "record":
+            around = inside.ticket if inside is not None and inside.playback is self else None
+            ticket = self.journal.begin(kind, around)
+            return Step(self, LiveCall(kind, plain, name=name), None, ticket)
+        call = LiveCall(
+            kind,
+            plain,
+            name=name,
+            path=marks.current_path(),
+            claim=claim,
+            span_id=marks.current_span_id(),
+            raw=to_json(plain, inf_nan_mode="constants"),
+        )
+        if inside is not None and inside.playback is self and inside.decision is not None:
+            call.parent = inside.decision.parent_ref
+            call.inside_unknown = call.parent is None
+        decision = self.engine.decide(call)
+        ticket = None
+        if decision.action == "live" and self.options.record_new:
+            ticket = self.journal.begin(kind, call.parent)
+        step = Step(self, call, decision, ticket)
+        divergence = self.engine.describe(decision)
+        if divergence is not None:
+            self._on_divergence(step, divergence)
+        return step
+
+    def finish(self, step: Step, record: dict[str, Any], *, failed: bool) -> None:
+        """Enter what a call that was really made answered."""
+        record = self._masked({**record, "kind": step.call.kind, "name": step.call.name})
+        if step.decision is None:
+            assert step.ticket is not None  # noqa: S101 - recording steps always hold a ticket
+            self._recorded += 1
+            (self.journal.fail if failed else self.journal.succeed)(step.ticket, record)
+            return
+        if failed:
+            return
+        self.engine.live_result(step.decision, record.get("response"))
+        if step.ticket is not None:
+            self._recorded += 1
+            self.journal.patch(step.decision, record)
+
+    def _masked(self, record: dict[str, Any]) -> dict[str, Any]:
+        if self.redactor is None:
+            return record
+        masked, hits = self.redactor.json_counted(
+            {k: record[k] for k in ("request", "response", "yields") if record.get(k) is not None}
+        )
+        self.masked.update(hits)
+        return {**record, **masked}
+
+    def miss_error(self, step: Step) -> CassetteMissError:
+        """Return the error that says why a call has no answer."""
+        decision = step.decision
+        call = step.call
+        assert decision is not None  # noqa: S101 - only played steps miss
+        shown = call.plain if self.redactor is None else self.redactor.json(call.plain)
+        return CassetteMissError(
+            kind=call.kind,
+            index=decision.index,
+            mode=self.options.mode,
+            expected=decision.entry,
+            actual_request=shown,
+            actual_key=call.canonical(self.comparer).key,
+            actual_name=call.name,
+            divergence=self.engine.describe(decision),
+            reason=decision.reason,
+        )
+
+    # -- account --------------------------------------------------------------------------------
+
+    def _engines(self) -> Iterable[Engine]:
+        with self._lock:
+            return [*self._finished, *([self._engine] if self._engine is not None else [])]
+
+    @property
+    def calls(self) -> list[CallOutcome]:
+        """One outcome for each call so far, in call order."""
+        return [outcome for engine in self._engines() for outcome in engine.calls]
+
+    @property
+    def divergences(self) -> list[ReplayDivergence]:
+        """The divergences so far, in call order, as they stand now."""
+        return [d for engine in self._engines() for d in engine.divergences]
+
+    @property
+    def unplayed(self) -> list[CassetteEntry]:
+        """Entries of the kinds in play that no call was answered with or diverged from."""
+        return [] if self.options.mode == "record" else self.engine.unplayed
+
+    @property
+    def missing(self) -> list[ReplayDivergence]:
+        """A `missing_call` for every unplayed entry."""
+        return [] if self.options.mode == "record" else self.engine.missing
+
+    def totals(self) -> Totals:
+        """Return how it went so far."""
+        rows = [engine.totals() for engine in self._engines()]
+        return Totals(
+            served=sum(t.served for t in rows),
+            live=sum(t.live for t in rows),
+            missed=sum(t.missed for t in rows),
+            unplayed=len(self.unplayed),
+            ties=sum(t.ties for t in rows),
+            diverged=sum(t.diverged for t in rows),
+            recorded=self._recorded,
+        )
+
+
+def mark_current_span(_step: Step, divergence: ReplayDivergence) -> None:
+    """Mark the current span as diverged; without one, or with one that does not record, nothing."""
+    marks.mark_span(trace.get_current_span(), divergence)

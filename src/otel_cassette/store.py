@@ -1,0 +1,236 @@
+"""The recording side of a cassette in memory: calls as they finish, assembled on demand.
+
+Lives here: `Journal`: what was loaded, what was recorded since, and how both become entries with
+indexes. Not here: files (`document.py`), and any decision about a live call (`engine/`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from otel_cassette.model.entry import (
+    CassetteEntry,
+    CassetteFailure,
+    EntryKind,
+    ParentRef,
+    RecordedCall,
+)
+
+LaneKey = tuple[ParentRef | None, EntryKind]
+
+
+class Ticket:
+    """One call under way; its number is its arrival."""
+
+    __slots__ = ("kind", "number", "parent", "record")
+
+    def __init__(self, number: int, kind: EntryKind, parent: Ticket | ParentRef | None) -> None:
+        self.number = number
+        self.kind: EntryKind = kind
+        self.parent = parent
+        self.record: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Assembled:
+    """The recording as it stands: top-level entries in recording order, nested ones, failures."""
+
+    entries: list[CassetteEntry] = field(default_factory=list)
+    nested: list[CassetteEntry] = field(default_factory=list)
+    failures: list[CassetteFailure] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[CassetteEntry | CassetteFailure]:
+        """Everything, entries first."""
+        return [*self.entries, *self.nested, *self.failures]
+
+
+class Journal:
+    """Entries that were loaded, and calls recorded since; safe for threads.
+
+    Args:
+        records: Entries and failures of a loaded or given recording.
+    """
+
+    def __init__(self, records: Iterable[CassetteEntry | CassetteFailure] = ()) -> None:
+        self._lock = threading.RLock()
+        self._base = list(records)
+        self._take: list[Ticket] = []
+        self._patches: list[tuple[Any, dict[str, Any]]] = []
+        self._number = 0
+        self._offsets: dict[LaneKey, int] = {}
+        self._made: Assembled | None = None
+
+    def begin(self, kind: EntryKind, parent: Ticket | ParentRef | None) -> Ticket:
+        """Return a ticket for a call that starts now."""
+        with self._lock:
+            self._number += 1
+            return Ticket(self._number, kind, parent)
+
+    def succeed(self, ticket: Ticket, record: dict[str, Any]) -> None:
+        """Enter a call that answered; *record* holds the fields of its entry but the index."""
+        self._enter(ticket, record)
+
+    def fail(self, ticket: Ticket, record: dict[str, Any]) -> None:
+        """Enter a call that failed; *record* holds the fields of its failure."""
+        self._enter(ticket, {**record, "failed": True})
+
+    def _enter(self, ticket: Ticket, record: dict[str, Any]) -> None:
+        with self._lock:
+            ticket.record = record
+            self._take.append(ticket)
+            self._made = None
+
+    def patch(self, decision: Any, record: dict[str, Any]) -> None:
+        """Enter the new recording of a played call: in place of its entry, or after the last.
+
+        Which of the two is settled when the recording is read: the entry may be taken back by a
+        later equal call (`engine/policy.py`).
+        """
+        with self._lock:
+            self._patches.append((decision, record))
+            self._made = None
+
+    def extend(self, records: Iterable[CassetteEntry | CassetteFailure]) -> None:
+        """Add finished records as they are, with their indexes."""
+        with self._lock:
+            self._base += records
+            self._made = None
+
+    def replace(self, records: Iterable[CassetteEntry | CassetteFailure]) -> None:
+        """Hold *records* instead of what was held."""
+        with self._lock:
+            self._base, self._take, self._patches, self._made = list(records), [], [], None
+
+    def settle(self, offsets: dict[LaneKey, int] | None = None) -> None:
+        """Make what was recorded so far the base; a further take replaces it by index.
+
+        Args:
+            offsets: Index at which the take starts, by lane; 0 by default.
+        """
+        with self._lock:
+            self._base = self.assembled().records
+            self._take, self._patches = [], []
+            self._offsets = dict(offsets or {})
+            self._made = None
+
+    def taken(self) -> dict[LaneKey, int]:
+        """Return how far the take has come: the next index of each lane it recorded in."""
+        with self._lock:
+            counts = dict(self._offsets)
+            for record in _index_take(self._take, self._offsets):
+                if isinstance(record, CassetteEntry):
+                    lane = (record.parent, record.kind)
+                    counts[lane] = max(counts.get(lane, 0), record.index + 1)
+            return counts
+
+    def assembled(self) -> Assembled:
+        """Return the recording as it stands; made again only after a change."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._assemble()
+            return self._made
+
+    def _assemble(self) -> Assembled:
+        base = _apply_patches(self._base, self._patches)
+        taken = _index_take(self._take, self._offsets)
+        if taken:
+            base = _overlay(base, taken)
+        made = Assembled()
+        for record in base:
+            if isinstance(record, CassetteFailure):
+                made.failures.append(record)
+            elif record.parent is None:
+                made.entries.append(record)
+            else:
+                made.nested.append(record)
+        return made
+
+
+def _index_take(
+    take: list[Ticket], offsets: dict[LaneKey, int]
+) -> list[CassetteEntry | CassetteFailure]:
+    """Give the finished calls of a take their index: rank by arrival in their lane."""
+    made: list[CassetteEntry | CassetteFailure] = []
+    counts: dict[LaneKey, int] = dict(offsets)
+    failed: dict[LaneKey, int] = {}
+    refs: dict[int, ParentRef] = {}
+    for ticket in sorted(take, key=lambda t: t.number):
+        record = ticket.record or {}
+        parent: ParentRef | None
+        if isinstance(ticket.parent, Ticket):
+            parent = refs.get(ticket.parent.number)
+            if parent is None:
+                continue  # the call around it has not finished; it appears once that has
+        else:
+            parent = ticket.parent
+        lane: LaneKey = (parent, ticket.kind)
+        count = counts.get(lane, 0)
+        if record.get("failed"):
+            place = failed.get(lane, 0)
+            failed[lane] = place + 1
+            refs[ticket.number] = ParentRef(ticket.kind, place, True, parent)
+            made.append(CassetteFailure.model_validate({**record, "parent": parent, "follows": count - 1}))
+            continue
+        counts[lane] = count + 1
+        refs[ticket.number] = ParentRef(ticket.kind, count, False, parent)
+        made.append(CassetteEntry.model_construct(**record, parent=parent, index=count))
+    return made
+
+
+def _overlay(
+    base: list[CassetteEntry | CassetteFailure], taken: list[CassetteEntry | CassetteFailure]
+) -> list[CassetteEntry | CassetteFailure]:
+    """Return the base with a newer take laid over it, entry by entry by index."""
+    lanes = {(r.parent, r.kind) for r in taken}
+    fresh = {(e.parent, e.kind, e.index): e for e in taken if isinstance(e, CassetteEntry)}
+    replaced = {ParentRef(kind, index, False, parent) for parent, kind, index in fresh}
+    result: list[CassetteEntry | CassetteFailure] = []
+    for record in base:
+        if _is_inside(record, replaced):
+            continue
+        if isinstance(record, CassetteFailure):
+            if (record.parent, record.kind) not in lanes:
+                result.append(record)
+            continue
+        result.append(fresh.pop((record.parent, record.kind, record.index), record))
+    left = {id(e) for e in fresh.values()}
+    result += [r for r in taken if isinstance(r, CassetteFailure) or id(r) in left]
+    return result
+
+
+def _is_inside(record: RecordedCall, parents: set[ParentRef]) -> bool:
+    parent = record.parent
+    while parent is not None:
+        if parent in parents:
+            return True
+        parent = parent.parent
+    return False
+
+
+def _apply_patches(
+    base: list[CassetteEntry | CassetteFailure], patches: list[tuple[Any, dict[str, Any]]]
+) -> list[CassetteEntry | CassetteFailure]:
+    """Return the base with new recordings in place of what they diverged from, or appended."""
+    if not patches:
+        return list(base)
+    result = list(base)
+    places = {(r.parent, r.kind, r.index): i for i, r in enumerate(result) if isinstance(r, CassetteEntry)}
+    last: dict[LaneKey, int] = {}
+    for parent, kind, index in places:
+        last[parent, kind] = max(last.get((parent, kind), -1), index)
+    for decision, record in patches:
+        departure = decision.departure
+        item = departure.item if departure is not None else decision.item
+        parent, kind = decision.call.parent, decision.call.kind
+        entry = item.entry if item is not None else None
+        at = None if entry is None else places.get((parent, kind, entry.index))
+        if at is not None and entry is not None:
+            result[at] = CassetteEntry.model_construct(**record, parent=parent, index=entry.index)
+            continue
+        last[parent, kind] = last.get((parent, kind), -1) + 1
+        result.append(CassetteEntry.model_construct(**record, parent=parent, index=last[parent, kind]))
+    return result
