@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import inspect
 import json
 from pathlib import Path
 
 import pytest
 
-from otel_cassette.errors import CassetteFormatError
-from otel_cassette.harness import Fixture, Step, StepType
+from otel_cassette.cassette import Cassette
+from otel_cassette.errors import CassetteError, CassetteFormatError
+from otel_cassette.harness import Fixture, Recorder, Step, StepType
+from otel_cassette.model.entry import CassetteEntry
 
 DATA = Path(__file__).parent.parent / "data" / "sessions"
 
@@ -128,3 +131,107 @@ def test_what_is_no_session_is_an_error_with_path_place_and_reason(
     assert caught.value.path == "x.json"
     assert says in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+class TestCassettes:
+    def test_a_session_becomes_a_cassette_and_comes_back_as_it_was(self, tmp_path: Path) -> None:
+        text = (DATA / "refund_1_2.json").read_text(encoding="utf-8")
+        fixture = Fixture.from_json(text)
+        cassette = fixture.to_cassette()
+        assert cassette.mode == "strict"
+        assert [(e.kind, e.index, e.name, e.opaque) for e in cassette.entries] == [
+            ("llm", 0, "plan", True),
+            ("tool", 0, "lookup_order", False),
+            ("retrieval", 0, "policies", False),
+            ("llm", 1, None, False),
+        ]
+        assert json.loads(Fixture.from_cassette(cassette).to_json()) == json.loads(text)
+        # and through a cassette file too
+        assert cassette.save(tmp_path / "refund.cassette.jsonl") == 4
+        loaded = Cassette.load(tmp_path / "refund.cassette.jsonl")
+        assert json.loads(Fixture.from_cassette(loaded).to_json()) == json.loads(text)
+
+    def test_its_entries_play_in_a_cassette(self) -> None:
+        cassette = Fixture.from_json((DATA / "refund_1_2.json").read_bytes()).to_cassette()
+        answer = cassette.entries_of("llm")[1]
+        assert answer.llm_response.text == "20.50 is on its way to your card."
+        # the canonical form, written out
+        assert (
+            cassette.entries_of("llm")[0].key
+            == hashlib.sha256(
+                b'{"arguments":{"prompt":"Please refund order A-1003."},"name":"plan"}'
+            ).hexdigest()
+        )
+
+        @cassette.wrap_tool
+        def lookup_order(order_id: str) -> dict[str, object]:
+            raise AssertionError(order_id)
+
+        assert lookup_order("A-1003")["total"] == 20.5
+
+    def test_an_edited_cassette_wins_over_the_shape_of_the_step(self) -> None:
+        cassette = Fixture.from_json((DATA / "refund_1_2.json").read_bytes()).to_cassette()
+        entries = cassette.entries
+        changed = {
+            "choices": [
+                {"message": {"role": "assistant", "parts": [{"type": "text", "content": "no"}]}}
+            ]
+        }
+        entries[3] = entries[3].model_copy(update={"response": changed})
+        fixture = Fixture.from_cassette(Cassette(entries, metadata=cassette.metadata))
+        assert fixture.steps[3].output == changed
+
+    def test_a_cassette_that_was_no_session_gets_id_query_and_output_from_its_calls(self) -> None:
+        cassette = Cassette(
+            [
+                CassetteEntry(
+                    kind="llm",
+                    index=0,
+                    request={
+                        "model": "m",
+                        "messages": [
+                            {"role": "system", "content": "s"},
+                            {"role": "user", "content": "hi"},
+                        ],
+                    },
+                    response={"choices": [{"message": {"role": "assistant", "content": "ho"}}]},
+                ),
+                CassetteEntry(kind="tool", index=0, name="count", request={"to": 2}, yields=(0, 1)),
+                CassetteEntry(
+                    kind="embedding",
+                    index=0,
+                    request={"input": "x"},
+                    response={"embeddings": [[1.0]]},
+                ),
+            ],
+            metadata={"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"},
+        )
+        fixture = Fixture.from_cassette(cassette)
+        assert (fixture.session_id, fixture.query, fixture.final_output) == (
+            "4bf92f3577b34da6a3ce929d0e0e4736",
+            "hi",
+            "ho",
+        )
+        assert [(s.type.value, s.name, s.args) for s in fixture.steps][1:] == [
+            ("tool_call", "count", {"to": 2})
+        ]
+        assert fixture.steps[1].output == [0, 1]
+        assert Fixture.from_cassette(cassette, session_id="s", query="q").session_id == "s"
+
+    def test_an_answer_that_is_not_whole_is_an_error(self) -> None:
+        entry = CassetteEntry(
+            kind="tool", index=0, name="t", request={}, response_integrity="truncated"
+        )
+        with pytest.raises(CassetteError, match=r"tool call #0 .*truncated"):
+            Fixture.from_cassette(Cassette([entry]))
+
+    def test_redaction_rules_of_the_recording_go_along(self) -> None:
+        recorder = Recorder("s", "q", redact=[("customer", r"C-\d+")])
+        recorder.tool("get", lambda customer: customer)("C-17")
+        cassette = recorder.fixture.to_cassette()
+
+        @cassette.wrap_tool
+        def get(customer: str) -> str:
+            raise AssertionError(customer)
+
+        assert get("C-99") == "<redacted:customer>"

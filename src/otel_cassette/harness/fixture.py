@@ -15,7 +15,12 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from otel_cassette.errors import CassetteFormatError
+from otel_cassette.cassette import Cassette
+from otel_cassette.document import entry_steps, fixture_records
+from otel_cassette.errors import CassetteError, CassetteFormatError
+from otel_cassette.model.entry import CassetteEntry
+from otel_cassette.model.llm import LLMRequest, LLMResponse
+from otel_cassette.redaction import DEFAULT_RULES, Redactor
 
 SCHEMA_VERSION = "1.2"
 _EXTRA_SURVIVES = ConfigDict(extra="allow")
@@ -107,8 +112,97 @@ class Fixture:
         except ValidationError as error:
             raise CassetteFormatError(_describe(error), path=path) from error
 
+    def to_cassette(self, **options: Any) -> Cassette:
+        """Return the session as a cassette.
+
+        Llm steps whose arguments are a model request and whose output is a model response become
+        those; others are kept as they are, compared by name and arguments.
+
+        Args:
+            **options: Of `Cassette`; `mode` is `strict` and `redact` what the session was recorded
+                with, unless they are given.
+        """
+        metadata, entries = fixture_records({**self.to_dict(), "schema_version": SCHEMA_VERSION})
+        rules = getattr(self, "redact", None)
+        given = {
+            "mode": "strict",
+            "redact": DEFAULT_RULES if rules is None else Redactor.from_header(rules).rules,
+            **options,
+        }
+        metadata.update(given.pop("metadata", None) or {})
+        return Cassette(
+            [e for e in entries if isinstance(e, CassetteEntry)], metadata=metadata, **given
+        )
+
+    @classmethod
+    def from_cassette(
+        cls, cassette: Cassette, *, session_id: str | None = None, query: str | None = None
+    ) -> Fixture:
+        """Return the top-level calls of a cassette as a session.
+
+        Embedding calls and failed ones are no steps and are left out.
+
+        Args:
+            cassette: A cassette; one made by `to_cassette` comes back as the session it was.
+            session_id: By default that of the metadata, else the trace id.
+            query: By default that of the metadata, else the text of the first user message.
+
+        Raises:
+            CassetteError: A recorded answer is cut or missing; a step could not be replayed.
+        """
+        for entry in cassette.entries:
+            if not entry.is_playable:
+                msg = (
+                    f"{entry.kind} call #{entry.index} has no whole answer ({entry.response_integrity}), and a "
+                    "session holds answers only; replay the cassette itself, or record the call again"
+                )
+                raise CassetteError(msg)
+        known = cassette.metadata
+        first, last = _conversation(cassette)
+        document = {
+            **(known.get("fixture_extra") or {}),
+            "session_id": session_id or known.get("session_id") or known.get("trace_id") or "",
+            "query": query or known.get("query") or first,
+            "steps": entry_steps(cassette.entries),
+            "final_output": known.get("final_output", last),
+            "expected": known.get("expected") or {},
+        }
+        return cls.from_json(document)
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Any,
+        *,
+        trace_id: str | None = None,
+        merge: bool = False,
+        session_id: str | None = None,
+        query: str | None = None,
+    ) -> Fixture:
+        """Return a recorded trace as a session.
+
+        Args:
+            trace: As for `Cassette.from_trace`: a `Trace`, a path, a dict, ...
+            trace_id: Which run, of several.
+            merge: Take all runs together.
+            session_id: As for `from_cassette`.
+            query: As for `from_cassette`.
+        """
+        cassette = Cassette.from_trace(trace, trace_id=trace_id, merge=merge)
+        return cls.from_cassette(cassette, session_id=session_id, query=query)
+
 
 _FIXTURE = TypeAdapter(Fixture)
+
+
+def _conversation(cassette: Cassette) -> tuple[str, str | None]:
+    """Return the first user message and the last answer of the model calls, as text."""
+    calls = [entry for entry in cassette.entries_of("llm") if not entry.opaque]
+    if not calls:
+        return "", None
+    messages = LLMRequest.model_validate(calls[0].request or {}).messages
+    first = next((message.text for message in messages if message.role == "user"), "")
+    return first, LLMResponse.model_validate(calls[-1].response or {}).text or None
 
 
 def _is_unicode(text: str) -> bool:
