@@ -21,6 +21,7 @@ from otel_cassette.errors import (
     NetworkBlockedError,
     RecordedCallError,
 )
+from otel_cassette.formats import load_trace, read_traces
 from otel_cassette.keys import llm_key, tool_key
 from otel_cassette.model.entry import (
     CASSETTE_FORMAT,
@@ -35,7 +36,9 @@ from otel_cassette.model.llm import LLMRequest, LLMResponse, StreamChunk, ToolDe
 from otel_cassette.model.messages import Message, TextPart, ToolCallPart, ToolCallResponsePart
 from otel_cassette.redaction import RedactionRule
 from otel_cassette.session import Session
+from otel_cassette.model.span import Trace
 from otel_cassette.session.names import DIVERGED_ATTR, DIVERGENCE_ATTR
+from otel_cassette.traces import Comparison, compare, find_divergence, find_divergences
 
 try:
     __version__ = version("otel-cassette")
@@ -60,6 +63,7 @@ __all__ = [
     "CassetteMissError",
     "CassetteMode",
     "CassetteWriteError",
+    "Comparison",
     "DivergenceReason",
     "EntryKind",
     "LLMClient",
@@ -76,7 +80,13 @@ __all__ = [
     "ToolCallPart",
     "ToolCallResponsePart",
     "ToolDefinition",
+    "Trace",
+    "compare",
+    "find_divergence",
+    "find_divergences",
     "llm_key",
+    "load_trace",
+    "read_traces",
     "request_diff",
     "tool_key",
     "wrap_llm",

@@ -10,6 +10,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
+from pydantic_core import to_json
+
+from otel_cassette.assemble import Assembly
 from otel_cassette.clients.llm import CassetteLLM
 from otel_cassette.clients.tools import ToolWrapping
 from otel_cassette.clients.tracing import retrace, traced_function
@@ -27,15 +30,19 @@ from otel_cassette.model.entry import (
     CassetteMode,
     EntryKind,
     MatchRule,
+    ParentRef,
 )
+from otel_cassette.model.span import Trace
 from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.store import Journal
+from otel_cassette.traces import assemble_trace, check_playable, read_run
 
 JSON = Any
 PathLike = Any
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", CassetteEntry, CassetteFailure)
 MODES: tuple[CassetteMode, ...] = ("record", "strict", "lenient", "fallthrough")
 
 
@@ -427,6 +434,73 @@ class Cassette:
         cassette._adopt(document.records, header, rules, redactor, str(path))
         return cassette
 
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Any,
+        *,
+        mode: CassetteMode = "strict",
+        record_new: bool = False,
+        trace_id: str | None = None,
+        merge: bool = False,
+        metadata: Mapping[str, JSON] | None = None,
+        match: MatchRule = "index",
+        kinds: Iterable[EntryKind] | None = None,
+        ignore: Iterable[str] = (),
+        normalize: Iterable[NormalizeRule] = (),
+        redact: Iterable[RuleLike] = DEFAULT_RULES,
+        record_errors: bool = False,
+        allow_unverified: bool = False,
+        allow_partial: bool = False,
+    ) -> Cassette:
+        """Return a cassette of the calls in an exported trace.
+
+        Args:
+            trace: A `Trace`, several (taken as one run), or anything `read_traces` takes: a path, a
+                list of paths, a glob, bytes, a dict, ...
+            mode: As for `Cassette`; the other arguments not named here likewise.
+            record_new: Likewise.
+            trace_id: The run, where the source holds several.
+            merge: Take all that the source holds as one run.
+
+        Returns:
+            The cassette; `report` says of every call span whether it can be replayed, and why not.
+            A source without call spans gives an empty cassette.
+
+        Raises:
+            CassetteFormatError: When the source is no trace, holds several runs and none is named,
+                or has call spans of which none can be played.
+        """
+        run = read_run(trace, trace_id=trace_id, merge=merge)
+        assembly = assemble_trace(run)
+        source = run.source if isinstance(run, Trace) else None
+        check_playable(assembly, source)
+        cassette = cls(
+            mode=mode,
+            record_new=record_new,
+            metadata={**assembly.metadata, **(metadata or {})},
+            match=match,
+            kinds=kinds,
+            ignore=ignore,
+            normalize=normalize,
+            redact=redact,
+            record_errors=record_errors,
+            allow_unverified=allow_unverified,
+            allow_partial=allow_partial,
+        )
+        cassette._take(assembly, source)
+        return cassette
+
+    def _take(self, assembly: Assembly, source: str | None) -> None:
+        """Take over what a trace holds, masked."""
+        records = [*assembly.entries, *assembly.nested, *assembly.failures]
+        if self._redactor is not None:
+            records = [mask_record(record, self._redactor) for record in records]
+        self._journal.replace(records)
+        self._own = self._playback(self._options)
+        self._source = assembly.metadata.get("trace_id") or source
+        self.report = assembly.report
+
     def _adopt(
         self,
         records: list[CassetteEntry | CassetteFailure],
@@ -506,9 +580,20 @@ def in_file_order(
     return result
 
 
-def _ref_key(entry: CassetteEntry) -> Any:
-    from otel_cassette.model.entry import ParentRef
+def mask_record(record: R, redactor: Redactor) -> R:
+    """Return a record without its secrets; the same object where it has none."""
+    payload = {
+        name: value
+        for name in ("request", "response", "yields")
+        if (value := getattr(record, name, None)) is not None
+    }
+    if not payload or not redactor.may_match(to_json(payload, inf_nan_mode="constants")):
+        return record
+    masked = redactor.json(payload)
+    return record if masked is payload else record.model_copy(update=masked)
 
+
+def _ref_key(entry: CassetteEntry) -> Any:
     return ParentRef(entry.kind, entry.index, False, entry.parent)
 
 

@@ -1,0 +1,293 @@
+"""Recordings out of traces, and two recordings compared.
+
+Lives here: what counts as a recording (a cassette, its file, a trace, anything that holds one),
+and `find_divergence`, `find_divergences`, `compare`. The comparison is the engine's own: a replayed
+trace is played against the recorded one. Not here: reading files (`formats/`), spans (`assemble/`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from otel_cassette.assemble import Assembly, AssemblyReport, assemble
+from otel_cassette.diff import ReplayDivergence
+from otel_cassette.document import parse_document
+from otel_cassette.document.file import decode_utf8
+from otel_cassette.engine import Comparer, Engine, LiveCall, Settings
+from otel_cassette.errors import CassetteFormatError
+from otel_cassette.formats import load_trace
+from otel_cassette.keys import ComparisonRules, scope_of
+from otel_cassette.model.entry import CASSETTE_FORMAT, KINDS, CassetteEntry, EntryKind, MatchRule
+from otel_cassette.model.span import Trace
+
+Verdict = Literal["identical", "diverged", "cannot_tell"]
+_HEAD_BYTES = 4096
+_CASSETTE_HEADS = (f'"{CASSETTE_FORMAT}"'.encode(), b'"agentlens-cassette"', b'"schema_version"')
+
+
+@dataclass(frozen=True, slots=True)
+class Unverified:
+    """A pair of calls that could not be compared.
+
+    Attributes:
+        kind, index: The replayed call.
+        reason: Why, in a sentence.
+    """
+
+    kind: EntryKind
+    index: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} call #{self.index}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What comparing two recordings showed.
+
+    Attributes:
+        verdict: `identical`, `diverged`, or `cannot_tell`: no divergence was found, but something
+            could not be compared, or there was nothing to compare.
+        divergences: In the order of the replayed calls, missing calls last.
+        unverified: Calls that could not be compared.
+        compared: How many pairs of calls were compared.
+        scopes: What was compared of each kind: the tokens that every pair had in common.
+    """
+
+    verdict: Verdict
+    divergences: tuple[ReplayDivergence, ...] = ()
+    unverified: tuple[Unverified, ...] = ()
+    compared: int = 0
+    scopes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def first_divergence(self) -> ReplayDivergence | None:
+        """The first divergence that does not follow from another; None without any."""
+        first = next((d for d in self.divergences if d.is_first_cause), None)
+        return first or next(iter(self.divergences), None)
+
+
+def assemble_trace(trace: Trace | Sequence[Trace]) -> Assembly:
+    """Return what one run holds; several traces are taken as one run."""
+    runs = [trace] if isinstance(trace, Trace) else list(trace)
+    if len(runs) == 1:
+        return assemble(runs[0].spans, runs[0].logs)
+    return assemble([s for t in runs for s in t.spans], [r for t in runs for r in t.logs])
+
+
+def read_run(source: Any, *, trace_id: str | None = None, merge: bool = False) -> Trace | list[Trace]:
+    """Return the run that *source* holds: traces as they are, anything else through `load_trace`."""
+    if isinstance(source, Trace) and trace_id is None:
+        return source
+    if isinstance(source, list | tuple) and source and all(isinstance(t, Trace) for t in source):
+        if trace_id is None:
+            return list(source)
+    return load_trace(source, trace_id, merge=merge)
+
+
+def run_entries(
+    source: Any, *, trace_id: str | None = None, merge: bool = False
+) -> tuple[list[CassetteEntry], AssemblyReport | None]:
+    """Return the top-level entries of a cassette, a cassette file, a trace, or what holds one.
+
+    Raises:
+        CassetteFormatError: When *source* holds neither, or several runs and none is named.
+    """
+    entries = getattr(source, "entries", None)
+    if isinstance(entries, list):
+        return entries, None
+    document = _cassette_file(source)
+    if document is not None:
+        return document, None
+    assembly = assemble_trace(read_run(source, trace_id=trace_id, merge=merge))
+    return assembly.entries, assembly.report
+
+
+def _cassette_file(source: Any) -> list[CassetteEntry] | None:
+    """Return the entries of a cassette file; None when *source* is no path of one."""
+    if not isinstance(source, str | os.PathLike):
+        return None
+    path = Path(source)
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
+    first_line = head.split(b"\n", 1)[0]
+    looks = first_line.lstrip().startswith(b"{") and (
+        any(mark in first_line for mark in _CASSETTE_HEADS) or b'"kind"' in first_line
+    )
+    if not looks and _CASSETTE_HEADS[2] not in head:
+        return None
+    if b"resourceSpans" in head:
+        return None
+    records = parse_document(decode_utf8(path.read_bytes(), path), path).records
+    return [r for r in records if isinstance(r, CassetteEntry) and r.parent is None]
+
+
+def find_divergence(
+    recorded: Any,
+    replayed: Any,
+    *,
+    kind: EntryKind = "llm",
+    trace_id: str | None = None,
+    merge: bool = False,
+    ignore: Iterable[str] = (),
+    normalize: Iterable[Any] = (),
+) -> ReplayDivergence | None:
+    """Return the first place where two recordings differ, index by index.
+
+    Args:
+        recorded: Cassette, cassette file, trace, or anything `read_traces` takes.
+        replayed: Likewise.
+        kind: Kind of the calls compared.
+        trace_id: The recorded run, where *recorded* holds several.
+        merge: Take all that a source holds as one run.
+        ignore: JSON pointers that are not compared.
+        normalize: Rules applied before comparing.
+
+    Returns:
+        The divergence, or None where nothing differs *as far as could be compared*: `compare` tells
+        the two apart.
+    """
+    run = _Run.of(recorded, replayed, trace_id, merge, "index", ignore, normalize, (kind,))
+    return run.divergences[0] if run.divergences else None
+
+
+def find_divergences(
+    recorded: Any,
+    replayed: Any,
+    *,
+    kind: EntryKind | None = None,
+    align: bool = True,
+    trace_id: str | None = None,
+    merge: bool = False,
+    ignore: Iterable[str] = (),
+    normalize: Iterable[Any] = (),
+) -> list[ReplayDivergence]:
+    """Return every place where two recordings differ.
+
+    Args:
+        recorded: As for `find_divergence`.
+        replayed: Likewise.
+        kind: One kind only; None for all.
+        align: Align the calls on their keys, so that one inserted call is one `extra_call`; else
+            compare index by index.
+        trace_id: As for `find_divergence`.
+        merge: Likewise.
+        ignore: Likewise.
+        normalize: Likewise.
+    """
+    kinds = KINDS if kind is None else (kind,)
+    rule: MatchRule = "content" if align else "index"
+    return _Run.of(recorded, replayed, trace_id, merge, rule, ignore, normalize, kinds).divergences
+
+
+def compare(
+    recorded: Any,
+    replayed: Any,
+    *,
+    kind: EntryKind | None = None,
+    align: bool = True,
+    trace_id: str | None = None,
+    merge: bool = False,
+    ignore: Iterable[str] = (),
+    normalize: Iterable[Any] = (),
+) -> Comparison:
+    """Return the verdict on two recordings, with the divergences and what could not be verified.
+
+    The arguments are those of `find_divergences`.
+    """
+    kinds = KINDS if kind is None else (kind,)
+    rule: MatchRule = "content" if align else "index"
+    run = _Run.of(recorded, replayed, trace_id, merge, rule, ignore, normalize, kinds)
+    verdict: Verdict = "identical"
+    if run.divergences:
+        verdict = "diverged"
+    elif run.unverified or not run.compared:
+        verdict = "cannot_tell"
+    return Comparison(verdict, tuple(run.divergences), tuple(run.unverified), run.compared, run.scopes)
+
+
+class _Run:
+    """One replayed recording played against a recorded one."""
+
+    def __init__(
+        self,
+        recorded: list[CassetteEntry],
+        replayed: list[CassetteEntry],
+        match: MatchRule,
+        rules: ComparisonRules,
+        kinds: tuple[EntryKind, ...],
+    ) -> None:
+        comparer = Comparer(rules)
+        settings = Settings(mode="lenient", match=match, allow_partial=True, allow_unverified=True)
+        wanted = [e for e in recorded if e.kind in kinds]
+        engine = Engine(wanted, settings, comparer)
+        for entry in replayed:
+            if entry.kind in kinds:
+                call = _live(entry)
+                engine.live_result(engine.decide(call), entry.response)
+        found = [*engine.divergences, *engine.missing]
+        self.divergences = [d.model_copy(update={"mode": None}) for d in found]
+        self.unverified: list[Unverified] = []
+        self.compared = 0
+        self.scopes: dict[str, tuple[str, ...]] = {}
+        for outcome in engine.calls:
+            if outcome.verdict == "cannot_tell":
+                reason = "the two sources have no content of the request in common"
+                self.unverified.append(Unverified(outcome.kind, outcome.index, reason))
+            elif outcome.scope is not None:
+                self.compared += 1
+                known = self.scopes.get(outcome.kind)
+                both = outcome.scope if known is None else tuple(t for t in known if t in outcome.scope)
+                self.scopes[outcome.kind] = both
+
+    @classmethod
+    def of(
+        cls,
+        recorded: Any,
+        replayed: Any,
+        trace_id: str | None,
+        merge: bool,  # noqa: FBT001 - passed on by the public functions, where it is a keyword
+        match: MatchRule,
+        ignore: Iterable[str],
+        normalize: Iterable[Any],
+        kinds: tuple[EntryKind, ...],
+    ) -> _Run:
+        before, _ = run_entries(recorded, trace_id=trace_id, merge=merge)
+        after, _ = run_entries(replayed, merge=merge)
+        return cls(before, after, match, ComparisonRules(ignore, normalize), kinds)
+
+
+def _live(entry: CassetteEntry) -> LiveCall:
+    """Return a replayed entry as the call it was."""
+    source = entry.source
+    return LiveCall(
+        entry.kind,
+        entry.request,
+        name=entry.name,
+        scope=None if entry.scope is None else scope_of(entry.scope, entry.kind),
+        path=source.path if source is not None else (),
+        span_id=source.span_id if source is not None else None,
+    )
+
+
+def check_playable(assembly: Assembly, source: object | None) -> None:
+    """Raise where a run has calls, and none of them can be played.
+
+    Raises:
+        CassetteFormatError: With the report, and the remedies in its text.
+    """
+    calls = [line for line in assembly.report if line.kind is not None]
+    if not calls or any(entry.is_playable for entry in [*assembly.entries, *assembly.nested]):
+        return
+    if assembly.failures and not assembly.entries:
+        return
+    remedies = "; ".join(assembly.report.remedies) or "see the report"
+    reason = f"none of the {len(calls)} call spans can be played: {remedies}"
+    raise CassetteFormatError(reason, path=source, report=assembly.report)
