@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_cassette.errors import CassetteFormatError
 from otel_cassette.wire import CODECS
 
 LLM = ["openai.chat", "openai.responses", "anthropic.messages", "google.generate"]
@@ -188,6 +189,46 @@ def test_a_payload_that_lost_its_calls_is_not_served():
     )
 
     assert body["choices"][0]["message"]["tool_calls"][0]["id"] == "c1"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("openai.chat", {"choices": [{"message": {"content": "hi", "tool_calls": [{"id": "c"}]}}]}),
+        ("openai.chat", {"choices": [{"message": {"content": [{"text": "hi"}]}}]}),
+        ("openai.responses", {"object": "response", "output": [{"type": "message", "content": 1}]}),
+        ("anthropic.messages", {"type": "message", "role": "assistant", "content": "hi"}),
+        ("anthropic.messages", {"choices": [{"message": {"content": "hi"}}]}),
+        ("google.generate", {"candidates": [{"content": {"parts": 1}}]}),
+    ],
+)
+def test_a_payload_of_another_shape_is_made_anew(name, raw):
+    response = answer(text("hi"))
+    codec = CODECS[name]
+
+    served = codec.encode_response({**response, "raw": raw}, request_body={}, seed="e")
+
+    assert served == codec.encode_response(response, request_body={}, seed="e")
+
+
+@pytest.mark.parametrize("name", sorted(CODECS))
+def test_a_body_of_another_shape_is_an_error_that_names_the_api(name):
+    body = {"messages": 1, "tools": 1, "input": 1, "contents": 1, "requests": 1, "extra_body": {}}
+    broken = {
+        "choices": 1,
+        "output": 1,
+        "content": [{"type": []}],
+        "candidates": 1,
+        "data": 1,
+        "embedding": 1,
+    }
+    codec = CODECS[name]
+
+    if name != "openai.embeddings":  # any input is one
+        with pytest.raises(CassetteFormatError, match=f"this request has not the shape of {name}"):
+            codec.decode_request(body)
+    with pytest.raises(CassetteFormatError, match=f"this response has not the shape of {name}"):
+        codec.decode_response({**broken, "usage": 1})
 
 
 @pytest.mark.parametrize("served", LLM)

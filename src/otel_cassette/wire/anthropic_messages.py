@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from otel_cassette.model.chat import content_parts
 from otel_cassette.wire import answers
-from otel_cassette.wire.base import BaseCodec
+from otel_cassette.wire.base import BaseCodec, checked
 from otel_cassette.wire.params import merged_body, request_json, split_params
 from otel_cassette.wire.protocol import StreamEvent
 from otel_cassette.wire.shapes import chat_message, message, text_or_blocks, tool_definitions
@@ -63,6 +63,7 @@ class AnthropicMessages(BaseCodec):
     _paths = (_PATH, _VERTEX)
     _request_id_header = "request-id"
 
+    @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:
         """Return the body as `LLMRequest` JSON; `system` becomes the system instructions."""
         body = merged_body(body)
@@ -81,6 +82,7 @@ class AnthropicMessages(BaseCodec):
             extra=extra,
         )
 
+    @checked
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON, itself under `raw`."""
         answer = message("assistant", content_parts(body.get("content")))
@@ -92,6 +94,7 @@ class AnthropicMessages(BaseCodec):
             raw=dict(body),
         )
 
+    @checked
     def decode_stream(self, events: Iterable[Any]) -> dict[str, Any]:
         """Return the events as `LLMResponse` JSON; without a stop reason it ended early."""
         head: dict[str, Any] = {}
@@ -138,12 +141,8 @@ class AnthropicMessages(BaseCodec):
             "stop_sequence": None,
             "usage": _usage_body(response.get("usage")),
         }
-        raw = response.get("raw")
-        if (
-            isinstance(raw, dict)
-            and _is_body(raw)
-            and answers.covers(self.decode_response(raw), response)
-        ):
+        raw = self._own_body(response, _is_body)
+        if raw is not None:
             return {**made, **raw}
         return made
 
@@ -210,8 +209,18 @@ def _is_body(raw: Mapping[str, Any]) -> bool:
         raw.get("type") == "message"
         and raw.get("role") == "assistant"
         and isinstance(content, list)
-        and all(isinstance(b, Mapping) and isinstance(b.get("type"), str) for b in content)
-        and (raw.get("usage") is None or "input_tokens" in raw["usage"])
+        and all(isinstance(b, Mapping) and _is_block(b) for b in content)
+        and _is_usage(raw.get("usage"))
+    )
+
+
+def _is_usage(usage: Any) -> bool:
+    return usage is None or (isinstance(usage, Mapping) and "input_tokens" in usage)
+
+
+def _is_block(block: Mapping[str, Any]) -> bool:
+    return isinstance(block.get("citations", []), list | None) and all(
+        isinstance(block.get(field, ""), str) for field in ("type", "text", "thinking", "signature")
     )
 
 

@@ -5,19 +5,45 @@ Lives here: defaults for JSON over HTTP with server-sent events. Not here: any p
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
+from otel_cassette.errors import CassetteFormatError
 from otel_cassette.wire import sse
-from otel_cassette.wire.answers import make_id
+from otel_cassette.wire.answers import covers, make_id
 from otel_cassette.wire.failures import error_answer, miss_answer
 from otel_cassette.wire.protocol import ErrorAnswer, StreamEvent
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-class BaseCodec:
+
+def checked(method: _Method) -> _Method:
+    """Make a codec's method raise CassetteFormatError for a body that is not of its API's shape.
+
+    Bodies come from programs, servers and instrumentations: any leaf may be of any type. One
+    boundary says so for all of them.
+    """
+
+    @functools.wraps(method)
+    def wrapper(self: BaseCodec, body: Any, **options: Any) -> Any:
+        try:
+            return method(self, body, **options)
+        except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+            what = method.__name__.partition("_")[2]
+            reason = f"this {what} has not the shape of {self.name}: {error}"
+            raise CassetteFormatError(reason) from error
+
+    return cast("_Method", wrapper)
+
+
+class BaseCodec(ABC):
     """Base of the codecs; a subclass names the API and maps its bodies."""
 
+    name: ClassVar[str]
     _paths: ClassVar[tuple[re.Pattern[str], ...]]
     _request_id_header: ClassVar[str] = "x-request-id"
 
@@ -53,6 +79,22 @@ class BaseCodec:
     def encode_miss(self, message: str) -> ErrorAnswer:
         """Return an error that no SDK tries again, with `message` as its text."""
         return miss_answer(message, self._error_body, request_id_header=self._request_id_header)
+
+    @abstractmethod
+    def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a response body as the plain JSON of an `LLMResponse`."""
+
+    def _own_body(
+        self, response: Mapping[str, Any], is_body: Callable[[Mapping[str, Any]], bool]
+    ) -> dict[str, Any] | None:
+        """Return the `raw` of a response where it can be served: of this API, nothing lost."""
+        raw = response.get("raw")
+        if not isinstance(raw, dict) or not is_body(raw):
+            return None
+        try:
+            return raw if covers(self.decode_response(raw), response) else None
+        except CassetteFormatError:
+            return None  # rebuilt by an instrumentation: made anew from the parts
 
     def _error_body(self, status: int, message: str) -> dict[str, Any]:
         """Return the API's error body; this is OpenAI's."""

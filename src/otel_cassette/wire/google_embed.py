@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from otel_cassette.wire import answers
-from otel_cassette.wire.base import BaseCodec
+from otel_cassette.wire.base import BaseCodec, checked
 from otel_cassette.wire.google_parts import google_error, part_list, snake_keys
 from otel_cassette.wire.params import merged_body, request_json, split_params
 from otel_cassette.wire.protocol import StreamEvent
@@ -34,6 +34,7 @@ class GoogleEmbed(BaseCodec):
         """Return False: embeddings are never streamed."""
         return False
 
+    @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:
         """Return the body as `LLMRequest` JSON: `input` is a text, for a batch a list of texts.
 
@@ -58,6 +59,7 @@ class GoogleEmbed(BaseCodec):
             extra=extra,
         )
 
+    @checked
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON with a vector per input."""
         found = body.get("embeddings")
@@ -69,6 +71,7 @@ class GoogleEmbed(BaseCodec):
             raw=dict(body),
         )
 
+    @checked
     def decode_stream(self, events: Iterable[Any]) -> dict[str, Any]:
         """Return the only payload as a response: embeddings are never streamed."""
         return self.decode_response(next(answers.payloads(events), {}))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from otel_cassette.wire import answers, sse
-from otel_cassette.wire.base import BaseCodec
+from otel_cassette.wire.base import BaseCodec, checked
 from otel_cassette.wire.google_parts import (
     content_message,
     content_messages,
@@ -89,6 +89,7 @@ class GoogleGenerate(BaseCodec):
         """Return the complete events of a streamed body, which may have been cut off."""
         return sse.read_sse(data) if _wants_sse(path) else sse.read_array(data)
 
+    @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:
         """Return the body as `LLMRequest` JSON; the model is read from the path."""
         body = snake_keys(merged_body(body))
@@ -112,6 +113,7 @@ class GoogleGenerate(BaseCodec):
             extra=extra,
         )
 
+    @checked
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON, itself under `raw`."""
         fields = snake_keys(body)
@@ -128,6 +130,7 @@ class GoogleGenerate(BaseCodec):
             raw=dict(body),
         )
 
+    @checked
     def decode_stream(self, events: Iterable[Any]) -> dict[str, Any]:
         """Return the chunks as `LLMResponse` JSON; without a finish reason it ended early."""
         merged: dict[int, dict[str, Any]] = {}
@@ -165,12 +168,8 @@ class GoogleGenerate(BaseCodec):
             "modelVersion": response.get("model") or request_body.get("model") or "",
             "responseId": response.get("id") or answers.make_id("", seed),
         }
-        raw = response.get("raw")
-        if (
-            isinstance(raw, dict)
-            and _is_body(raw)
-            and answers.covers(self.decode_response(raw), response)
-        ):
+        raw = self._own_body(response, _is_body)
+        if raw is not None:
             return {**made, **raw}
         return made
 

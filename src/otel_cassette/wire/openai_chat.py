@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from otel_cassette.wire import answers
-from otel_cassette.wire.base import BaseCodec
+from otel_cassette.wire.base import BaseCodec, checked
 from otel_cassette.wire.params import merged_body, request_json, split_params
 from otel_cassette.wire.protocol import StreamEvent
 from otel_cassette.wire.shapes import chat_message, tool_definitions
@@ -47,6 +47,7 @@ class OpenAIChat(BaseCodec):
     kind: Literal["llm"] = "llm"
     _paths = (re.compile(r"(?:^|/)chat/completions/?$"),)
 
+    @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:
         """Return the body as `LLMRequest` JSON; the deprecated `functions` count as tools."""
         body = merged_body(body)
@@ -64,6 +65,7 @@ class OpenAIChat(BaseCodec):
             extra=extra,
         )
 
+    @checked
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON, itself under `raw`."""
         choices = [
@@ -81,6 +83,7 @@ class OpenAIChat(BaseCodec):
             raw=dict(body),
         )
 
+    @checked
     def decode_stream(self, events: Iterable[Any]) -> dict[str, Any]:
         """Return the chunks as `LLMResponse` JSON; without a finish reason it ended early."""
         messages: dict[int, dict[str, Any]] = {}
@@ -118,12 +121,8 @@ class OpenAIChat(BaseCodec):
             "created": answers.CREATED,
             "model": response.get("model") or request_body.get("model") or "",
         }
-        raw = response.get("raw")
-        if (
-            isinstance(raw, dict)
-            and _is_body(raw)
-            and answers.covers(self.decode_response(raw), response)
-        ):
+        raw = self._own_body(response, _is_body)
+        if raw is not None:
             return _completed(raw, made, response)
         made["choices"] = [
             _choice(index, parts, reason, seed)
@@ -205,12 +204,19 @@ def _is_body(raw: Mapping[str, Any]) -> bool:
 
 def _is_message(message: Mapping[str, Any]) -> bool:
     """A chat message: rebuilt payloads have calls without `function`, or blocks of another API."""
-    calls = message.get("tool_calls") or ()
-    return isinstance(message.get("content"), str | None) and all(
-        isinstance(c, Mapping)
-        and c.get("id")
-        and (isinstance(c.get("function"), Mapping) or isinstance(c.get("custom"), Mapping))
-        for c in calls
+    calls = message.get("tool_calls") or []
+    texts = all(
+        isinstance(message.get(k), str | None) for k in ("content", "refusal", "reasoning_content")
+    )
+    return texts and isinstance(calls, list) and all(_is_call(c) for c in calls)
+
+
+def _is_call(call: Any) -> bool:
+    if not isinstance(call, Mapping) or not call.get("id"):
+        return False
+    function, custom = call.get("function"), call.get("custom")
+    return (isinstance(function, Mapping) and isinstance(function.get("arguments"), str)) or (
+        isinstance(custom, Mapping) and isinstance(custom.get("input"), str)
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from otel_cassette.wire import answers
-from otel_cassette.wire.base import BaseCodec
+from otel_cassette.wire.base import BaseCodec, checked
 from otel_cassette.wire.params import merged_body, request_json, split_params
 from otel_cassette.wire.protocol import StreamEvent
 
@@ -36,6 +36,7 @@ class OpenAIEmbeddings(BaseCodec):
         """Return False: embeddings are never streamed."""
         return False
 
+    @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:
         """Return the body as `LLMRequest` JSON with `input` as it was sent."""
         body = merged_body(body)
@@ -50,6 +51,7 @@ class OpenAIEmbeddings(BaseCodec):
             extra=extra,
         )
 
+    @checked
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON with a vector of numbers per input."""
         data = sorted(body.get("data") or (), key=lambda d: d.get("index") or 0)
@@ -61,10 +63,12 @@ class OpenAIEmbeddings(BaseCodec):
             raw=dict(body),
         )
 
+    @checked
     def decode_stream(self, events: Iterable[Any]) -> dict[str, Any]:
         """Return the only payload as a response: embeddings are never streamed."""
         return self.decode_response(next(answers.payloads(events), {}))
 
+    @checked
     def encode_response(
         self,
         response: Mapping[str, Any],

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from otel_cassette.model.chat import block_parts, content_parts, tool_call_part
 from otel_cassette.wire import answers
-from otel_cassette.wire.base import BaseCodec
+from otel_cassette.wire.base import BaseCodec, checked
 from otel_cassette.wire.openai_responses_events import Assembly, body_events
 from otel_cassette.wire.params import merged_body, request_json, split_params
 from otel_cassette.wire.protocol import StreamEvent
@@ -65,6 +65,7 @@ class OpenAIResponses(BaseCodec):
     kind: Literal["llm"] = "llm"
     _paths = (re.compile(r"(?:^|/)responses/?$"),)
 
+    @checked
     def decode_request(
         self,
         body: Mapping[str, Any],
@@ -92,6 +93,7 @@ class OpenAIResponses(BaseCodec):
             extra={**extra, **({"text": more_extra} if more_extra else {})},
         )
 
+    @checked
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON, itself under `raw`: all items are one choice."""
         parts = [p for item in body.get("output") or () for p in item_parts(item)]
@@ -103,6 +105,7 @@ class OpenAIResponses(BaseCodec):
             raw=dict(body),
         )
 
+    @checked
     def decode_stream(self, events: Iterable[Any]) -> dict[str, Any]:
         """Return the events as `LLMResponse` JSON; without a last event it ended early."""
         assembly = Assembly()
@@ -144,12 +147,8 @@ class OpenAIResponses(BaseCodec):
             **echo,
             "usage": _usage_body(response["usage"]) if response.get("usage") else None,
         }
-        raw = response.get("raw")
-        if (
-            isinstance(raw, dict)
-            and _is_body(raw)
-            and answers.covers(self.decode_response(raw), response)
-        ):
+        raw = self._own_body(response, _is_body)
+        if raw is not None:
             return {**made, **raw} if any(k not in raw for k in _REQUIRED) else raw
         return made
 
@@ -306,9 +305,28 @@ def _is_body(raw: Mapping[str, Any]) -> bool:
     return (
         raw.get("object") == "response"
         and isinstance(output, list)
-        and all(isinstance(i, Mapping) and isinstance(i.get("type"), str) for i in output)
-        and all(isinstance(i.get("content"), list) for i in output if i["type"] == "message")
+        and all(isinstance(i, Mapping) and _is_item(i) for i in output)
     )
+
+
+def _is_item(item: Mapping[str, Any]) -> bool:
+    texts = all(isinstance(item.get(k, ""), str) for k in ("type", "arguments", "input"))
+    blocks = [*_list(item.get("content")), *_list(item.get("summary"))]
+    return (
+        texts
+        and (item.get("type") != "message" or isinstance(item.get("content"), list))
+        and isinstance(item.get("summary"), list | None)
+        and all(
+            isinstance(b, Mapping)
+            and all(isinstance(b.get(k, ""), str) for k in ("text", "refusal"))
+            for b in blocks
+        )
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    """Return a list of blocks; for anything else that is there, one that no check passes."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _is_event(event: Mapping[str, Any]) -> bool:
