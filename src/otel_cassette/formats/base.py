@@ -75,6 +75,12 @@ class TraceFormat(Protocol):
             RecursionError: It is nested too deeply.
         """
 
+    def read_lines(self, lines: bytes, context: ReadContext) -> Batch | None:
+        """Return what a block of JSON Lines holds, or None to have them read one by one.
+
+        For the speed of great files; a shape may always return None.
+        """
+
 
 class ReadContext:
     """Resources and scopes met in one source, so that equal ones are one object."""

@@ -30,7 +30,6 @@ from otel_cassette.formats.values import attributes_of
 from otel_cassette.model.span import Resource, Scope, SpanEvent, SpanRecord
 
 _NOTHING = Raw(b"")
-_EMPTY_LIST = Raw(b"[]")
 _HEX = re.compile(r"[0-9a-f]*")
 _NO_SPAN = "0" * 16
 
@@ -46,14 +45,13 @@ class JsonSpan(Struct, gc=False, eq=False):
     """A `SpanRecord` as the decoder makes it; what is still `Raw` is decoded at the first look.
 
     `links`, `status_code`, `status_message`, `resource` and `scope` get their values once the
-    decoder is done, so what it finds under the last three's names never stays.
+    decoder is done; the last three are no fields of the JSON, so it may find nothing but null there.
     """
 
     trace_id: Annotated[str, Meta(min_length=32, max_length=32)] = msgspec.field(name="traceId")
     span_id: Annotated[str, Meta(min_length=16, max_length=16)] = msgspec.field(name="spanId")
     trace_state: str = msgspec.field(name="traceState", default="")
     parent_span_id: str | None = msgspec.field(name="parentSpanId", default=None)
-    flags: Raw = _NOTHING
     name: str = ""
     kind: Annotated[int, Meta(ge=0, le=5)] = 0
     start_ns: _Count = msgspec.field(name="startTimeUnixNano", default=0)
@@ -62,12 +60,14 @@ class JsonSpan(Struct, gc=False, eq=False):
     dropped_attributes: _Count = msgspec.field(name="droppedAttributesCount", default=0)
     raw_events: Raw = msgspec.field(name="events", default=_NOTHING)
     dropped_events: _Count = msgspec.field(name="droppedEventsCount", default=0)
-    links: Raw = _NOTHING
+    links: Raw = cast("Raw", ())
     dropped_links: _Count = msgspec.field(name="droppedLinksCount", default=0)
     status_code: _Status | None = msgspec.field(name="status", default=None)
-    status_message: Raw = _NOTHING
-    resource: Raw = _NOTHING
-    scope: Raw = _NOTHING
+    status_message: None = msgspec.field(name="$message", default=cast("None", ""))
+    resource: None = msgspec.field(name="$resource", default=None)
+    scope: None = msgspec.field(name="$scope", default=None)
+    # An older writer's spelling, which the lenient reader knows.
+    other_count: Raw = msgspec.field(name="dropped_attributes_count", default=_NOTHING)
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -87,10 +87,17 @@ class JsonSpan(Struct, gc=False, eq=False):
             self.raw_events = value
         return cast("Sequence[SpanEvent]", value)
 
-    def may_hold(self, text: bytes) -> bool:
-        """Return False only if *text* surely stands in no attribute key or value."""
+    def may_hold(self, *texts: bytes) -> bool:
+        """Return False only if surely none of *texts* stands in an attribute key or value."""
         value: Any = self.raw_attributes
-        return text in bytes(value) if type(value) is Raw else bool(value)
+        if type(value) is not Raw:
+            return bool(value)
+        data = bytes(value)
+        # A loop: generators cost more than the test itself.
+        for text in texts:  # noqa: SIM110
+            if text in data:
+                return True
+        return False
 
     def __repr__(self) -> str:
         return f"SpanRecord({self.name!r}, trace_id={self.trace_id!r}, span_id={self.span_id!r})"
@@ -121,7 +128,7 @@ class _Envelope(Struct, gc=False):
 
 
 # Not strict: 64-bit integers are strings in the protocol's JSON.
-_decode_envelope = msgspec.json.Decoder(_Envelope, strict=False).decode
+_decoder = msgspec.json.Decoder(_Envelope, strict=False)
 
 
 class OtlpJson:
@@ -131,71 +138,104 @@ class OtlpJson:
 
     def read(self, value: JsonValue, context: ReadContext) -> Batch | None:
         """Return the spans and log records of *value*, or None if it is no OTLP."""
-        if value.raw is not None:
-            batch = read_usual(value.raw, context)
+        raw = value.raw
+        if raw is not None:
+            try:
+                envelope = _decoder.decode(raw)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                envelope = None
+            batch = None if envelope is None else _read([envelope], raw, context)
             if batch is not None:
                 return batch
         plain = value.plain
         return read_lenient(plain, context) if is_otlp(plain) else None
 
-
-def read_usual(raw: bytes, context: ReadContext) -> Batch | None:
-    """Return what *raw* holds if it is OTLP in the usual spelling, else None."""
-    try:
-        envelope = _decode_envelope(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    groups = envelope.resource_spans
-    # An older JSON writer's snake_case counts would go unseen: they are no fields of ours.
-    if groups is None or b'"dropped_attributes_count"' in raw:
-        return None
-    spans: list[JsonSpan] = []
-    for group in groups:
-        if group.other_spans or group.legacy_spans:
+    def read_lines(self, lines: bytes, context: ReadContext) -> Batch | None:
+        """Return what a block of lines holds, or None if not all of them are OTLP as usually spelt."""
+        try:
+            envelopes = _decoder.decode_lines(lines)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        resource = _resource(group, context)
-        for part in group.scope_spans:
-            _finish(part.spans, resource, _scope(part, context))
-            spans += part.spans
-    if not _valid_ids(spans):
-        return None
-    # Every key of `runs.SESSION_KEYS` holds one of these.
-    hint = b"session" in raw or b"conversation.id" in raw or b"thread_id" in raw
-    batch = Batch(cast("list[SpanRecord]", spans), session_hint=hint)
-    if envelope.resource_logs:
-        batch.signals = {"logs"}
-        batch.logs = read_logs({"resourceLogs": _decoded(envelope.resource_logs)}, context)
-    return batch
+        return _read(envelopes, lines, context)
 
 
-def _finish(spans: list[JsonSpan], resource: Resource, scope: Scope) -> None:
-    """Replace what the decoder left raw and is wanted at once."""
+def _read(envelopes: list[_Envelope], raw: bytes, context: ReadContext) -> Batch | None:
+    """Return what *envelopes*, decoded from *raw*, hold; None if one is not in the usual spelling."""
+    spans: list[JsonSpan] = []
+    batch = Batch(cast("list[SpanRecord]", spans))
+    for envelope in envelopes:
+        if envelope.resource_spans is None and not envelope.resource_logs and not envelope.resource_metrics:
+            return None
+        for group in envelope.resource_spans or ():
+            if group.other_spans or group.legacy_spans:
+                return None
+            resource = _resource(group, context)
+            for part in group.scope_spans:
+                if not _finish(part.spans, resource, _scope(part, context)):
+                    return None
+                spans += part.spans
+        if envelope.resource_logs:
+            batch.signals |= {"logs"}
+            batch.logs += read_logs({"resourceLogs": _decoded(envelope.resource_logs)}, context)
+        if envelope.resource_metrics:
+            batch.signals |= {"metrics"}
+    batch.session_hint = _may_name_session(raw)
+    return batch if _valid_ids(spans) else None
+
+
+def _may_name_session(raw: bytes) -> bool:
+    """Return False only if surely no span in *raw* has one of `runs.SESSION_KEYS`.
+
+    One look at the whole chunk spares a look at each span. Long needles are found fastest, so they
+    take in what follows a key, if the writer leaves out spaces as nearly all do.
+    """
+    if not raw.startswith(b'{"resourceSpans":['):
+        return True
+    return b'conversation.id","value":' in raw or (
+        b"session" in raw
+        and (
+            b'session.id","value":' in raw
+            or b'session_id","value":' in raw
+            or b'sessionId","value":' in raw
+        )
+    )
+
+
+def _finish(spans: list[JsonSpan], resource: Resource, scope: Scope) -> bool:
+    """Replace what the decoder left raw and is wanted at once; return False for another spelling."""
     for span in cast("list[Any]", spans):
         span.resource = resource
         span.scope = scope
-        links = span.links
-        span.links = links_of(_decoded(links)) if links and links != _EMPTY_LIST else ()
+        if span.links:
+            span.links = links_of(_decoded(span.links))
         status = span.status_code
         if status is None or not status.code:
-            span.status_code, span.status_message = "UNSET", status.message if status else ""
+            span.status_code = "UNSET"
         else:
-            span.status_code, span.status_message = status_of(status.code), status.message
-        if not span.parent_span_id:
+            span.status_code = status_of(status.code)
+        if status is not None and status.message:
+            span.status_message = status.message
+        if span.parent_span_id == "":
             span.parent_span_id = None
+        if span.other_count:
+            return False
+    return True
 
 
 def _valid_ids(spans: list[JsonSpan]) -> bool:
     """Return whether all ids are as they should be, by one look at all of them in a row."""
-    trace_ids = "".join({span.trace_id for span in spans})
     parents = [span.parent_span_id for span in spans if span.parent_span_id]
-    span_ids = "".join([span.span_id for span in spans])
-    parent_ids = "".join(parents)
+    span_ids = "".join([span.span_id for span in spans] + parents)
+    ids = "".join({span.trace_id for span in spans}) + span_ids
+    try:
+        size = len(bytes.fromhex(ids))
+    except ValueError:
+        return False
     return (
-        len(parent_ids) == 16 * len(parents)
-        and _HEX.fullmatch(trace_ids + span_ids + parent_ids) is not None
-        and _NO_SPAN not in span_ids
-        and _NO_SPAN not in parent_ids
-        and _NO_SPAN * 2 not in trace_ids
+        size * 2 == len(ids)
+        and len(span_ids) == 16 * (len(spans) + len(parents))
+        and ids == ids.lower()
+        and _NO_SPAN not in ids
     )
 
 

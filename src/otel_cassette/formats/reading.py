@@ -13,7 +13,7 @@ from otel_cassette.formats.base import Batch, JsonValue, ReadContext
 from otel_cassette.formats.ids import trace_id_of
 from otel_cassette.formats.limits import IN_MEMORY_BYTES
 from otel_cassette.formats.registry import ACCEPTED
-from otel_cassette.formats.runs import Index, IsCall, RunKey, TraceFacts, distinct
+from otel_cassette.formats.runs import Index, IsCall, RunKey, TraceFacts, distinct, in_order
 from otel_cassette.formats.sources import BytesPiece, FilePiece, Piece
 from otel_cassette.formats.store import ChunkStore, Findings, StoredSpan, read_json
 from otel_cassette.formats.unpack import Blob, Spool, unpack
@@ -84,12 +84,12 @@ class Reading:
         return Trace(tuple(once), self._logs(run), self.label, tuple(warnings))
 
     def _spans(self, run: list[TraceFacts]) -> list[SpanRecord]:
-        placed = [pair for facts in run for pair in zip(facts.order, facts.spans, strict=True)]
-        if len(run) > 1:
-            placed.sort(key=lambda pair: pair[0])
-        spans = [span for _, span in placed]
+        spans = in_order(run)
+        if not any(facts.chunks for facts in run):
+            return spans
+        spans = list(spans)
         wanted = {facts.trace_id for facts in run}
-        for chunk in sorted({chunk for facts in run for chunk in facts.chunks}):
+        for chunk in sorted({chunk for facts in run for chunk in facts.chunks or ()}):
             spans += [
                 StoredSpan.of(span, self.store, chunk, place)
                 for place, span in enumerate(self.store.batch(chunk).spans)
@@ -98,6 +98,8 @@ class Reading:
         return spans
 
     def _logs(self, run: list[TraceFacts]) -> tuple[LogRecord, ...]:
+        if not self.index.logs and not self.index.log_chunks:
+            return ()
         wanted = {facts.trace_id for facts in run}
         logs = [log for facts in run for log in self.index.logs.get(facts.trace_id, ())]
         chunks = {chunk for trace_id in wanted for chunk in self.index.log_chunks.get(trace_id, ())}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter, itemgetter
 
 from otel_cassette.formats.base import Batch
 from otel_cassette.model.span import LogRecord, SpanRecord
@@ -21,15 +22,17 @@ SESSION_KEYS = (
     "session.id",
     "langfuse.session.id",
     "traceloop.association.properties.session_id",
-    "traceloop.association.properties.thread_id",
     "ai.telemetry.metadata.sessionId",
     "langsmith.metadata.session_id",
-    "langsmith.metadata.thread_id",
     "gcp.vertex.agent.session_id",
 )
 """Attributes that name the session a span belongs to (`langsmith.trace.session_name` is a project)."""
 
-_SESSION_MARKERS = tuple(key.encode() for key in SESSION_KEYS)
+SESSION_MARKERS = (b"session.id", b"conversation.id", b"session_id", b"sessionId")
+"""One of these stands in each of the keys."""
+
+_START_NS = attrgetter("start_ns")
+_SPAN_ID = attrgetter("span_id")
 _OWN_SPANS = "cassette."
 
 
@@ -42,10 +45,11 @@ class TraceFacts:
         self.trace_id = trace_id
         self.start_ns = 0
         self.spans: list[SpanRecord] = []
-        self.order: list[int] = []
-        self.chunks: array[int] = array("Q")
-        self.links: set[str] = set()
-        self.sessions: set[str] = set()
+        # Where in the source its spans stand: (number of a stretch, index of its first span).
+        self.order: list[tuple[int, int]] = []
+        self.chunks: array[int] | None = None
+        self.links: set[str] | None = None
+        self.sessions: set[str] | None = None
         self.bare: bool | None = None
         self.resource = 0
         self.key: Hashable | None = None
@@ -66,39 +70,49 @@ class Index:
         self._is_call = is_call
         self._run_key = run_key
         self._ties: list[Sequence[str]] = []
+        self._stretches = 0
 
     def add(self, batch: Batch, chunk: int | None) -> None:
         """Take in the spans and logs of a batch; it is chunk number *chunk*, or held by the caller."""
-        traces, is_call, run_key, hint = self.traces, self._is_call, self._run_key, batch.session_hint
+        is_call, run_key, hint = self._is_call, self._run_key, batch.session_hint
         keep = self.keep or chunk is None
+        facts: TraceFacts | None = None
         for span in batch.spans:
-            trace_id = span.trace_id
-            facts = traces.get(trace_id)
-            if facts is None:
-                facts = traces[trace_id] = TraceFacts(trace_id)
-            start = span.start_ns
-            if start and (not facts.start_ns or start < facts.start_ns):
-                facts.start_ns = start
+            if facts is None or facts.trace_id != span.trace_id:
+                facts = self._facts(span.trace_id, chunk)
+                spans = facts.spans
             if keep:
-                facts.spans.append(span)
-                facts.order.append(self.span_count)
-            elif chunk is not None and (not facts.chunks or facts.chunks[-1] != chunk):
-                facts.chunks.append(chunk)
-            self.span_count += 1
+                spans.append(span)
+            elif span.start_ns and (not facts.start_ns or span.start_ns < facts.start_ns):
+                facts.start_ns = span.start_ns
             if span.parent_span_id is None and facts.bare is not False:
                 facts.bare = is_call(span)
                 facts.resource = id(span.resource)
             if span.links:
                 self._note_links(facts, span)
-            if hint:
+            if hint and not facts.sessions:
                 _note_sessions(facts, span)
             if run_key is not None and facts.key is None:
                 facts.key = run_key(span)
+        self.span_count += len(batch.spans)
         for log in batch.logs:
             if log.trace_id and keep:
                 self.logs[log.trace_id].append(log)
             elif log.trace_id and chunk is not None:
                 self.log_chunks[log.trace_id].append(chunk)
+
+    def _facts(self, trace_id: str, chunk: int | None) -> TraceFacts:
+        facts = self.traces.get(trace_id)
+        if facts is None:
+            facts = self.traces[trace_id] = TraceFacts(trace_id)
+        if self.keep or chunk is None:
+            self._stretches += 1
+            facts.order.append((self._stretches, len(facts.spans)))
+        elif facts.chunks is None:
+            facts.chunks = array("Q", (chunk,))
+        elif facts.chunks[-1] != chunk:
+            facts.chunks.append(chunk)
+        return facts
 
     def tie(self, trace_ids: Sequence[str]) -> None:
         """Keep these trace ids in one run, whatever else is known."""
@@ -106,6 +120,9 @@ class Index:
 
     def runs(self, *, merge: bool) -> list[list[TraceFacts]]:
         """Return the runs, by their first span's start; each with its traces by start."""
+        for facts in self.traces.values():
+            starts = filter(None, map(_START_NS, facts.spans))
+            facts.start_ns = min(starts, default=facts.start_ns)
         if merge:
             groups = [list(self.traces.values())] if self.traces else []
         else:
@@ -118,6 +135,7 @@ class Index:
     def _note_links(facts: TraceFacts, span: SpanRecord) -> None:
         # Marks of a replay link to what was recorded; that makes them no part of the recording.
         if not span.name.startswith(_OWN_SPANS):
+            facts.links = facts.links or set()
             facts.links.update(link.trace_id for link in span.links if link.trace_id != facts.trace_id)
 
     def _joined(self) -> list[list[TraceFacts]]:
@@ -140,8 +158,8 @@ class Index:
                 if facts.key is not None:
                     together["key", facts.key].append(facts.trace_id)
                 continue
-            join((facts.trace_id, *facts.links))
-            for session in facts.sessions:
+            join((facts.trace_id, *(facts.links or ())))
+            for session in facts.sessions or ():
                 together["session", session].append(facts.trace_id)
             if facts.bare:
                 together["bare", facts.resource].append(facts.trace_id)
@@ -154,22 +172,36 @@ class Index:
 
 
 def _note_sessions(facts: TraceFacts, span: SpanRecord) -> None:
-    holds = span.may_hold
-    if any(map(holds, _SESSION_MARKERS)):
+    if span.may_hold(*SESSION_MARKERS):
         attributes = span.attributes
         for key in SESSION_KEYS:
             value = attributes.get(key)
             if isinstance(value, str) and value:
-                facts.sessions.add(value)
+                facts.sessions = {*(facts.sessions or ()), value}
 
 
 def _start(facts: TraceFacts) -> tuple[int, str]:
     return facts.start_ns, facts.trace_id
 
 
+def in_order(run: Sequence[TraceFacts]) -> list[SpanRecord]:
+    """Return the spans that are held of a run's traces, in the order of the source."""
+    if len(run) == 1:
+        return run[0].spans
+    stretches = []
+    for facts in run:
+        ends = [first for _, first in facts.order[1:]] + [len(facts.spans)]
+        stretches += [
+            (number, facts.spans[first:end])
+            for (number, first), end in zip(facts.order, ends, strict=True)
+        ]
+    stretches.sort(key=itemgetter(0))
+    return [span for _, spans in stretches for span in spans]
+
+
 def distinct(spans: Sequence[SpanRecord]) -> Sequence[SpanRecord]:
     """Return *spans* with each (trace id, span id) once: the ended one, then the fullest, then the first."""
-    if len({span.span_id for span in spans}) == len(spans):
+    if len(set(map(_SPAN_ID, spans))) == len(spans):
         return spans
     places: dict[tuple[str, str], int] = {}
     kept: list[SpanRecord] = []

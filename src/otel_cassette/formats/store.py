@@ -93,7 +93,12 @@ class ChunkStore:
         self.blobs.append(blob)
 
         def take(raw: bytes, offset: int) -> bool:
-            batch = self._decode(raw, blob, self.findings)
+            return keep(self._decode(raw, blob, self.findings), raw, offset)
+
+        def take_lines(raw: bytes, offset: int) -> bool:
+            return keep(read_lines(raw, self.context, self.findings), raw, offset)
+
+        def keep(batch: Batch | None, raw: bytes, offset: int) -> bool:
             if batch is None:
                 return False
             if not batch.spans and not batch.logs:
@@ -108,7 +113,7 @@ class ChunkStore:
 
         if blob.kind == "json":
             try:
-                return each_json(blob, take)
+                return each_json(blob, take, take_lines)
             except _Foreign:
                 return Damage(blob.label)
         if blob.kind == "frames":
@@ -131,7 +136,7 @@ class ChunkStore:
         blob = self.blobs[self._blob[chunk]]
         size = self._size[chunk]
         raw = self._bytes(blob, self._offset[chunk], size)
-        batch = self._decode(raw, blob, Findings()) if len(raw) == size else None
+        batch = self._decode(raw, blob, Findings(), again=True) if len(raw) == size else None
         if batch is None:
             raise _changed(blob)
         self._cache[chunk] = batch
@@ -161,18 +166,32 @@ class ChunkStore:
         handle.seek(offset)
         return handle.read(size)
 
-    def _decode(self, raw: bytes, blob: Blob, findings: Findings) -> Batch | None:
+    def _decode(self, raw: bytes, blob: Blob, findings: Findings, *, again: bool = False) -> Batch | None:
         if blob.kind != "json":
             batch = read_message(raw, self.context)
             if batch is not None:
                 findings.take(batch)
             return batch
+        # In the first pass lines come in blocks first; here a block must be told from a value.
+        lines = read_lines(raw, self.context, findings) if again else None
+        if lines is not None:
+            return lines
         try:
             return read_json(JsonValue(raw), self.context, findings)
         except (ValueError, RecursionError) as error:
             if isinstance(error, CassetteFormatError):
                 raise
             return None
+
+
+def read_lines(lines: bytes, context: ReadContext, findings: Findings) -> Batch | None:
+    """Return what a block of lines holds, or None if no shape takes all of them at once."""
+    for shape in FORMATS:
+        batch = shape.read_lines(lines, context)
+        if batch is not None:
+            findings.take(batch)
+            return batch
+    return None
 
 
 def read_json(value: JsonValue, context: ReadContext, findings: Findings) -> Batch:
@@ -241,9 +260,9 @@ class StoredSpan(SpanRecord):
         """Events in the order they were written."""
         return self._store.span(self._chunk, self._place, self.span_id).events
 
-    def may_hold(self, text: bytes) -> bool:
-        """Return False only if *text* surely stands in no attribute key or value."""
-        return self._store.span(self._chunk, self._place, self.span_id).may_hold(text)
+    def may_hold(self, *texts: bytes) -> bool:
+        """Return False only if surely none of *texts* stands in an attribute key or value."""
+        return self._store.span(self._chunk, self._place, self.span_id).may_hold(*texts)
 
 
 _SKELETON = tuple(name for name in SpanRecord.__slots__ if not name.startswith("_"))

@@ -18,7 +18,8 @@ from otel_cassette.formats.unpack import Blob
 BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[\[{]|[\]}]|"', re.DOTALL)
 _SPACE = b" \t\r\n\x1e"
-_BRACE = 0x7B
+_LONG_LINE_BYTES = 1 << 14
+_BLOCK_BYTES = 1 << 16
 _START = re.compile(rb"[ \t\r\n\x1e]*[{\[]")
 
 Take = Callable[[bytes, int], bool]
@@ -50,8 +51,10 @@ class Damage:
             yield f"{where}{span} (from byte {offset}) cannot be read, {what}; left out"
 
 
-def each_json(blob: Blob, take: Take) -> Damage:
-    """Hand every JSON value of *blob* to *take*.
+def each_json(blob: Blob, take: Take, take_lines: Take) -> Damage:
+    """Hand every JSON value of *blob* to *take*, or blocks of whole lines to *take_lines*.
+
+    Lines that *take_lines* refuses are handed on one by one.
 
     Raises:
         CassetteFormatError: A single value is greater than `MAX_VALUE_BYTES`.
@@ -59,46 +62,78 @@ def each_json(blob: Blob, take: Take) -> Damage:
     damage = Damage(blob.label)
     handle = blob.open()
     try:
-        _read_lines(handle, blob, take, damage)
+        reader = _LineReader(handle, blob, take, damage)
+        while reader.position < blob.end:
+            block = reader.block()
+            if take_lines(block, reader.position):
+                reader.position += len(block)
+            else:
+                reader.one_by_one(reader.position + len(block))
+        if damage.places:
+            damage.last_line = reader.line_at(max(blob.end - 1, blob.start))
     finally:
         if blob.path is not None:
             handle.close()
     return damage
 
 
-def _read_lines(handle: IO[bytes], blob: Blob, take: Take, damage: Damage) -> None:
-    position, line, lookaheads = blob.start, 0, 0
-    handle.seek(position)
-    while position < blob.end:
-        text = handle.readline(min(blob.end - position, MAX_VALUE_BYTES + 1))
-        if not text:
-            break
-        line += 1
-        # Most files are lines of objects; what ends them is white space to a JSON decoder.
-        if text[0] == _BRACE and len(text) <= MAX_VALUE_BYTES and take(text, position):
-            position += len(text)
-            continue
-        if len(text) > MAX_VALUE_BYTES:
-            raise _too_long(blob, line)
-        if line == 1 and text.startswith(BOM):
-            text, position = text[len(BOM) :], position + len(BOM)
-        value = text.strip(_SPACE)
-        if value and not take(value, position + text.index(value[:1])):
-            taken = 0
-            if value[:1] in (b"{", b"[") and lookaheads < MAX_LOOKAHEADS:
-                lookaheads += 1
-                taken = _look_ahead(handle, position, blob, take)
-            if taken:
-                handle.seek(position)
-                line += handle.read(taken).count(b"\n") - 1
-                position += taken
-                handle.seek(position)
-                lookaheads = 0
-                continue
-            damage.add(line, position)
-            handle.seek(position + len(text))
-        position += len(text)
-    damage.last_line = line
+class _LineReader:
+    """Reads lines from a position on; one that is no value by itself may begin a longer value."""
+
+    def __init__(self, handle: IO[bytes], blob: Blob, take: Take, damage: Damage) -> None:
+        self.handle = handle
+        self.blob = blob
+        self.take = take
+        self.damage = damage
+        self.lookaheads = 0
+        self.position = blob.start
+        self._counted = (blob.start, 1)
+        handle.seek(blob.start)
+        if handle.read(len(BOM)) == BOM:
+            self.position += len(BOM)
+
+    def block(self) -> bytes:
+        """Return one long line or several short ones from the position on."""
+        self.handle.seek(self.position)
+        left = self.blob.end - self.position
+        block = self.handle.readline(min(left, MAX_VALUE_BYTES + 1))
+        if len(block) > MAX_VALUE_BYTES:
+            raise _too_long(self.blob, self.line_at(self.position))
+        if len(block) < _LONG_LINE_BYTES and len(block) + _BLOCK_BYTES < left:
+            more = self.handle.read(_BLOCK_BYTES)
+            block += more[: more.rfind(b"\n") + 1]
+        return block
+
+    def one_by_one(self, end: int) -> None:
+        """Hand on the lines from the position to *end*, and beyond where a value goes on."""
+        while self.position < end:
+            self.handle.seek(self.position)
+            text = self.handle.readline(self.blob.end - self.position)
+            value = text.strip(_SPACE)
+            if value and not self.take(value, self.position + text.index(value[:1])):
+                taken = 0
+                if value[:1] in (b"{", b"[") and self.lookaheads < MAX_LOOKAHEADS:
+                    self.lookaheads += 1
+                    taken = _look_ahead(self.handle, self.position, self.blob, self.take)
+                if taken:
+                    self.lookaheads = 0
+                    self.position += taken
+                    continue
+                self.damage.add(self.line_at(self.position), self.position)
+            self.position += max(len(text), 1)
+
+    def line_at(self, position: int) -> int:
+        """Return the number of the line that *position* is in; asked for rising positions."""
+        start, line = self._counted
+        self.handle.seek(start)
+        while start < position:
+            piece = self.handle.read(min(_BLOCK_BYTES, position - start))
+            if not piece:
+                break
+            line += piece.count(b"\n")
+            start += len(piece)
+        self._counted = (position, line)
+        return line
 
 
 def _look_ahead(handle: IO[bytes], position: int, blob: Blob, take: Take) -> int:

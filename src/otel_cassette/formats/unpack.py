@@ -63,14 +63,21 @@ class Blob:
             return self.handle
         if self.path is None:
             raise CassetteFormatError("a blob without a file", path=self.label)
-        return open(self.path, "rb")  # noqa: SIM115 - the caller reads on and closes
+        return open(self.path, "rb", buffering=_PIECE_BYTES)  # noqa: SIM115 - the caller reads on and closes
+
+
+class _OwnFile(tempfile.SpooledTemporaryFile[bytes]):
+    """Closed with the last span that could be read from it, so that nobody has to close it."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Spool:
     """One temporary file for everything that had to be unpacked, in memory while it is small."""
 
     def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES) -> None:
-        self.file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=in_memory_bytes)  # noqa: SIM115 - lives as long as the spans read from it
+        self.file: IO[bytes] = _OwnFile(max_size=in_memory_bytes)
 
     def add(self, pieces: Iterable[bytes], *, packed_bytes: int | None, label: str | None) -> tuple[int, int]:
         """Append *pieces* and return where they lie.
