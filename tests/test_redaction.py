@@ -516,6 +516,28 @@ def test_a_long_chat_is_scanned_once() -> None:
     assert time.process_time() - start < max(first / 3, 0.01)
 
 
+def test_the_pre_filter_costs_a_fraction_of_the_regexes() -> None:
+    redactor = Redactor()
+    text = (
+        "We looked up order A-1003 (call_0pNPcRyfDwPxBS9Uw1cHtpoY); it was paid by card. " * 50
+    )[:3500]
+    data = text.encode()
+    regexes = [rule.regex for rule in redactor.rules if rule.regex]
+    assert not redactor.may_match(data)
+    timings: list[tuple[float, float]] = []
+    for _ in range(7):
+        start = time.perf_counter()
+        for _ in range(50):
+            redactor.may_match(data)
+        middle = time.perf_counter()
+        for _ in range(50):
+            for regex in regexes:
+                regex.search(text)
+        timings.append((middle - start, time.perf_counter() - middle))
+    # 0.1 to 0.15 when it was written; the best of each, since other work disturbs either
+    assert min(t[0] for t in timings) < 0.35 * min(t[1] for t in timings)
+
+
 def test_the_cache_is_bounded() -> None:
     redactor = Redactor()
     for i in range(200):
