@@ -93,11 +93,7 @@ class JsonSpan(Struct, gc=False, eq=False):
         if type(value) is not Raw:
             return bool(value)
         data = bytes(value)
-        # A loop: generators cost more than the test itself.
-        for text in texts:  # noqa: SIM110
-            if text in data:
-                return True
-        return False
+        return any(map(data.__contains__, texts))
 
     def __repr__(self) -> str:
         return f"SpanRecord({self.name!r}, trace_id={self.trace_id!r}, span_id={self.span_id!r})"
@@ -164,7 +160,11 @@ def _read(envelopes: list[_Envelope], raw: bytes, context: ReadContext) -> Batch
     spans: list[JsonSpan] = []
     batch = Batch(cast("list[SpanRecord]", spans))
     for envelope in envelopes:
-        if envelope.resource_spans is None and not envelope.resource_logs and not envelope.resource_metrics:
+        if (
+            envelope.resource_spans is None
+            and not envelope.resource_logs
+            and not envelope.resource_metrics
+        ):
             return None
         for group in envelope.resource_spans or ():
             if group.other_spans or group.legacy_spans:
@@ -266,4 +266,5 @@ def _decoded(raw: Raw) -> Any:
         reason = "a value is nested too deeply"
     except ValueError as error:
         reason = f"a value is no JSON ({error})"
-    raise CassetteFormatError(f"{reason}, near {data[:60]!r}")
+    msg = f"{reason}, near {data[:60]!r}"
+    raise CassetteFormatError(msg)

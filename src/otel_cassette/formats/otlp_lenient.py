@@ -25,10 +25,22 @@ from otel_cassette.model.span import (
 
 _KINDS = {
     f"SPAN_KIND_{name}": number
-    for number, name in enumerate(("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"))
+    for number, name in enumerate(
+        ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+    )
 }
-_SPAN_LISTS = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
-_LOG_LISTS = ("scopeLogs", "scope_logs", "instrumentationLibraryLogs", "instrumentation_library_logs")
+_SPAN_LISTS = (
+    "scopeSpans",
+    "scope_spans",
+    "instrumentationLibrarySpans",
+    "instrumentation_library_spans",
+)
+_LOG_LISTS = (
+    "scopeLogs",
+    "scope_logs",
+    "instrumentationLibraryLogs",
+    "instrumentation_library_logs",
+)
 
 
 def is_otlp(value: Any) -> bool:
@@ -37,9 +49,15 @@ def is_otlp(value: Any) -> bool:
         return False
     if not value:
         return True  # an empty export, all of whose fields are at their defaults
-    if any(isinstance(value.get(key), list) for key in ("resourceSpans", "resource_spans", *_SPAN_LISTS)):
+    if any(
+        isinstance(value.get(key), list)
+        for key in ("resourceSpans", "resource_spans", *_SPAN_LISTS)
+    ):
         return True
-    if any(key in value for key in ("resourceLogs", "resource_logs", "resourceMetrics", "resource_metrics")):
+    if any(
+        key in value
+        for key in ("resourceLogs", "resource_logs", "resourceMetrics", "resource_metrics")
+    ):
         return True
     return _is_span(value)
 
@@ -67,7 +85,9 @@ def read_logs(value: dict[str, Any], context: ReadContext) -> list[LogRecord]:
     """Return the log records of an object with `resourceLogs`."""
     logs = []
     for group in _objects(value, "resourceLogs", "resource_logs"):
-        resource = resource_of(group.get("resource"), _get(group, "schemaUrl", "schema_url"), context)
+        resource = resource_of(
+            group.get("resource"), _get(group, "schemaUrl", "schema_url"), context
+        )
         for part in _objects(group, *_LOG_LISTS):
             scope = scope_of(
                 _get(part, "scope", "instrumentationLibrary"), _get(part, "schemaUrl", "schema_url")
@@ -117,7 +137,9 @@ def links_of(value: Any) -> Sequence[SpanLink]:
             trace_id = trace_id_of(_get(link, "traceId", "trace_id"))
             span_id = span_id_of(_get(link, "spanId", "span_id"))
             if trace_id and span_id:
-                links.append(SpanLink(trace_id, span_id, attributes_of(link.get("attributes")) or EMPTY))
+                links.append(
+                    SpanLink(trace_id, span_id, attributes_of(link.get("attributes")) or EMPTY)
+                )
     return tuple(links)
 
 

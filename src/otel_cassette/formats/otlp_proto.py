@@ -55,13 +55,12 @@ def read_object(message: Any, context: ReadContext) -> Batch | None:
 def _classes() -> tuple[Any, Any, type[Exception]]:
     # Imported here: JSON sources need neither the message classes nor their import time.
     try:
-        from google.protobuf.message import DecodeError
-        from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
-        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+        from google.protobuf.message import DecodeError  # noqa: PLC0415
+        from opentelemetry.proto.logs.v1.logs_pb2 import LogsData  # noqa: PLC0415
+        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData  # noqa: PLC0415
     except ImportError:
-        raise CassetteFormatError(
-            "is OTLP protobuf; install `opentelemetry-proto` to read it, or export JSON"
-        ) from None
+        msg = "is OTLP protobuf; install `opentelemetry-proto` to read it, or export JSON"
+        raise CassetteFormatError(msg) from None
     return TracesData, LogsData, DecodeError
 
 
@@ -69,15 +68,25 @@ def _is_traces(message: Any) -> bool:
     spans = [s for r in message.resource_spans for part in r.scope_spans for s in part.spans]
     if not spans:
         # An export without spans still names where they would come from.
-        return any(r.HasField("resource") and r.resource.attributes for r in message.resource_spans) and not any(
-            part.ByteSize() > part.scope.ByteSize() + 64 for r in message.resource_spans for part in r.scope_spans
+        return any(
+            r.HasField("resource") and r.resource.attributes for r in message.resource_spans
+        ) and not any(
+            part.ByteSize() > part.scope.ByteSize() + 64
+            for r in message.resource_spans
+            for part in r.scope_spans
         )
-    return all(len(s.trace_id) == 16 and len(s.span_id) == 8 and s.name.isprintable() for s in spans)
+    return all(
+        len(s.trace_id) == 16 and len(s.span_id) == 8 and s.name.isprintable() for s in spans
+    )
 
 
 def _is_logs(message: Any) -> bool:
-    records = [log for r in message.resource_logs for part in r.scope_logs for log in part.log_records]
-    return bool(records) and all(len(log.trace_id) in (0, 16) and len(log.span_id) in (0, 8) for log in records)
+    records = [
+        log for r in message.resource_logs for part in r.scope_logs for log in part.log_records
+    ]
+    return bool(records) and all(
+        len(log.trace_id) in (0, 16) and len(log.span_id) in (0, 8) for log in records
+    )
 
 
 def _batch(message: Any, context: ReadContext) -> Batch:
@@ -166,7 +175,9 @@ def _scope(scope: Any, schema_url: str, context: ReadContext) -> Scope:
 
 
 def _events(events: Any) -> Sequence[SpanEvent]:
-    return tuple(SpanEvent(e.name, e.time_unix_nano, _attributes(e.attributes) or EMPTY) for e in events)
+    return tuple(
+        SpanEvent(e.name, e.time_unix_nano, _attributes(e.attributes) or EMPTY) for e in events
+    )
 
 
 def _links(links: Any) -> Sequence[SpanLink]:
@@ -183,7 +194,8 @@ def _attributes(pairs: Any, depth: int = 0) -> Mapping[str, Any]:
 
 def _value(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise CassetteFormatError(f"an attribute value is nested deeper than {MAX_DEPTH} levels")
+        msg = f"an attribute value is nested deeper than {MAX_DEPTH} levels"
+        raise CassetteFormatError(msg)
     member = value.WhichOneof("value")
     if member == "array_value":
         return [_value(item, depth + 1) for item in value.array_value.values]

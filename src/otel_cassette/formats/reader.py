@@ -73,11 +73,18 @@ def read_traces(
         ValueError: More than one of merge, trace_id and run_key is given.
     """
     if (trace_id is not None) + merge + (run_key is not None) > 1:
-        raise ValueError("give only one of merge, trace_id and run_key")
-    return _read(source, merge, trace_id, run_key, is_call)
+        msg = "give only one of merge, trace_id and run_key"
+        raise ValueError(msg)
+    return _read(source, merge=merge, trace_id=trace_id, run_key=run_key, is_call=is_call)
 
 
-def load_trace(source: Any, trace_id: str | None = None, *, merge: bool = False, is_call: IsCall = looks_like_call) -> Trace:
+def load_trace(
+    source: Any,
+    trace_id: str | None = None,
+    *,
+    merge: bool = False,
+    is_call: IsCall = looks_like_call,
+) -> Trace:
     """Return the one run of *source*.
 
     Args:
@@ -103,7 +110,8 @@ def load_trace(source: Any, trace_id: str | None = None, *, merge: bool = False,
     if len(candidates) > _LISTED:
         lines.append(f"  ... and {len(candidates) - _LISTED} more")
     raise CassetteFormatError(
-        f"holds {len(candidates)} runs; name one by trace_id=, or take all with merge=True:\n" + "\n".join(lines),
+        f"holds {len(candidates)} runs; name one by trace_id=, or take all with merge=True:\n"
+        + "\n".join(lines),
         path=label,
         report=tuple(candidates),
     )
@@ -124,10 +132,23 @@ def candidate_of(trace: Trace, is_call: IsCall = looks_like_call) -> TraceCandid
     )
 
 
-def _read(source: Any, merge: bool, trace_id: str | None, run_key: RunKey | None, is_call: IsCall) -> Iterator[Trace]:
+def _read(
+    source: Any,
+    *,
+    merge: bool,
+    trace_id: str | None,
+    run_key: RunKey | None,
+    is_call: IsCall,
+) -> Iterator[Trace]:
     reading = Reading(is_call, run_key)
     pieces = list(pieces_of(source, reading.context))
-    if pieces and not merge and trace_id is None and run_key is None and all(isinstance(p, Trace) for p in pieces):
+    if (
+        pieces
+        and not merge
+        and trace_id is None
+        and run_key is None
+        and all(isinstance(p, Trace) for p in pieces)
+    ):
         yield from (piece for piece in pieces if isinstance(piece, Trace))
         return
     reading.take(pieces)

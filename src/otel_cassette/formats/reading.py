@@ -7,6 +7,7 @@ readable rest, is a warning; a source without a single span is an error that say
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from otel_cassette.errors import CassetteFormatError
 from otel_cassette.formats.base import Batch, JsonValue, ReadContext
@@ -57,7 +58,9 @@ class Reading:
         if not self.index.span_count:
             raise CassetteFormatError(self._why_nothing(), path=self.label)
         if self._unusable:
-            self.warnings.append(f"{self._unusable} spans without a valid trace id or span id are left out")
+            self.warnings.append(
+                f"{self._unusable} spans without a valid trace id or span id are left out"
+            )
 
     def facts(self, trace_id: str) -> TraceFacts:
         """Return what is known of one trace.
@@ -69,7 +72,8 @@ class Reading:
         if found is None:
             known = [facts.trace_id for facts in self.index.traces.values()]
             listed = ", ".join(known[:_LISTED]) + (", ..." if len(known) > _LISTED else "")
-            raise CassetteFormatError(f"holds no trace {trace_id!r}; it holds {listed}", path=self.label)
+            msg = f"holds no trace {trace_id!r}; it holds {listed}"
+            raise CassetteFormatError(msg, path=self.label)
         return found
 
     def trace(self, run: list[TraceFacts]) -> Trace:
@@ -91,7 +95,7 @@ class Reading:
         wanted = {facts.trace_id for facts in run}
         for chunk in sorted({chunk for facts in run for chunk in facts.chunks or ()}):
             spans += [
-                StoredSpan.of(span, self.store, chunk, place)
+                StoredSpan(span, self.store, chunk, place)
                 for place, span in enumerate(self.store.batch(chunk).spans)
                 if span.trace_id in wanted
             ]
@@ -120,7 +124,8 @@ class Reading:
             try:
                 batch = read_json(piece, self.context, findings)
             except RecursionError:
-                raise CassetteFormatError("an object is nested too deeply") from None
+                msg = "an object is nested too deeply"
+                raise CassetteFormatError(msg) from None
             self._conclude(findings, None, may_be_foreign=False)
             self.index.add(batch, None)
 
@@ -129,10 +134,14 @@ class Reading:
         label = piece.path if isinstance(piece, FilePiece) else piece.label
         try:
             if isinstance(piece, BytesPiece):
-                blob = unpack(piece.handle, path=None, label=label, spool=self.spool, warnings=self.warnings)
+                blob = unpack(
+                    piece.handle, path=None, label=label, spool=self.spool, warnings=self.warnings
+                )
             else:
-                with open(piece.path, "rb") as handle:
-                    blob = unpack(handle, path=label, label=label, spool=self.spool, warnings=self.warnings)
+                with Path(piece.path).open("rb") as handle:
+                    blob = unpack(
+                        handle, path=label, label=label, spool=self.spool, warnings=self.warnings
+                    )
         except CassetteFormatError as error:
             if isinstance(piece, FilePiece) and not piece.chosen:
                 self._leave_out(str(error))
@@ -148,7 +157,9 @@ class Reading:
         places = list(damage.texts())
         self.warnings += places[:_LISTED]
         if len(places) > _LISTED:
-            self.warnings.append(f"... and {len(places) - _LISTED} more such places in {blob.label or 'the source'}")
+            self.warnings.append(
+                f"... and {len(places) - _LISTED} more such places in {blob.label or 'the source'}"
+            )
         self._conclude(findings, blob, may_be_foreign=may_be_foreign)
 
     def _conclude(self, findings: Findings, blob: Blob | None, *, may_be_foreign: bool) -> None:
@@ -160,7 +171,8 @@ class Reading:
             return
         label = blob.label if blob else None
         if not findings.read and not may_be_foreign and (findings.shapes or findings.unknowns):
-            raise CassetteFormatError(f"{reason}. Accepted: {ACCEPTED}", path=label)
+            msg = f"{reason}. Accepted: {ACCEPTED}"
+            raise CassetteFormatError(msg, path=label)
         self._leave_out(f"{label or 'the source'}: {reason}")
 
     def _leave_out(self, what: str) -> None:
@@ -185,7 +197,7 @@ def _label(pieces: list[Piece]) -> str | None:
     """Return the one file, or the folder all files are in."""
     paths = [piece.path for piece in pieces if isinstance(piece, FilePiece)]
     if len(paths) > 1:
-        return os.path.commonpath([os.path.abspath(path) for path in paths])
+        return os.path.commonpath([Path(path).absolute() for path in paths])
     if paths:
         return paths[0]
     return next((p.label for p in pieces if isinstance(p, BytesPiece)), None)

@@ -39,7 +39,18 @@ _OWN_SPANS = "cassette."
 class TraceFacts:
     """What is known of one trace id: its spans or the chunks that hold them, and what joins it."""
 
-    __slots__ = ("bare", "chunks", "key", "links", "order", "resource", "sessions", "spans", "start_ns", "trace_id")
+    __slots__ = (
+        "bare",
+        "chunks",
+        "key",
+        "links",
+        "order",
+        "resource",
+        "sessions",
+        "spans",
+        "start_ns",
+        "trace_id",
+    )
 
     def __init__(self, trace_id: str) -> None:
         self.trace_id = trace_id
@@ -123,20 +134,19 @@ class Index:
         for facts in self.traces.values():
             starts = filter(None, map(_START_NS, facts.spans))
             facts.start_ns = min(starts, default=facts.start_ns)
-        if merge:
-            groups = [list(self.traces.values())] if self.traces else []
-        else:
-            groups = self._joined()
+        groups = self._joined() if not merge else [list(self.traces.values())]
         for group in groups:
             group.sort(key=_start)
-        return sorted(groups, key=lambda group: _start(group[0]))
+        return sorted(filter(None, groups), key=lambda group: _start(group[0]))
 
     @staticmethod
     def _note_links(facts: TraceFacts, span: SpanRecord) -> None:
         # Marks of a replay link to what was recorded; that makes them no part of the recording.
         if not span.name.startswith(_OWN_SPANS):
             facts.links = facts.links or set()
-            facts.links.update(link.trace_id for link in span.links if link.trace_id != facts.trace_id)
+            facts.links.update(
+                link.trace_id for link in span.links if link.trace_id != facts.trace_id
+            )
 
     def _joined(self) -> list[list[TraceFacts]]:
         parents = {trace_id: trace_id for trace_id in self.traces}
@@ -190,6 +200,8 @@ def in_order(run: Sequence[TraceFacts]) -> list[SpanRecord]:
         return run[0].spans
     stretches = []
     for facts in run:
+        if not facts.spans:
+            continue
         ends = [first for _, first in facts.order[1:]] + [len(facts.spans)]
         stretches += [
             (number, facts.spans[first:end])

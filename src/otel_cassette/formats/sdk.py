@@ -26,7 +26,9 @@ _STATUS: Mapping[int, StatusCode] = {0: "UNSET", 1: "OK", 2: "ERROR"}
 
 def is_sdk_span(value: object) -> bool:
     """Return whether *value* looks like a `ReadableSpan` of the SDK."""
-    return all(hasattr(value, name) for name in ("context", "start_time", "end_time", "resource", "events"))
+    return all(
+        hasattr(value, name) for name in ("context", "start_time", "end_time", "resource", "events")
+    )
 
 
 def is_sdk_log(value: object) -> bool:
@@ -54,7 +56,11 @@ def span_of(span: Any) -> SpanRecord | None:
         attributes=partial(_attributes, span.attributes),
         events=partial(_events, span.events) if span.events else (),
         links=tuple(
-            SpanLink(f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}", _attributes(link.attributes))
+            SpanLink(
+                f"{link.context.trace_id:032x}",
+                f"{link.context.span_id:016x}",
+                _attributes(link.attributes),
+            )
             for link in span.links
         ),
         status_code=_STATUS.get(status.status_code.value, "UNSET") if status else "UNSET",
@@ -100,7 +106,9 @@ def _scope(scope: Any) -> Scope:
 
 
 def _events(events: Any) -> tuple[SpanEvent, ...]:
-    return tuple(SpanEvent(event.name, event.timestamp, _attributes(event.attributes)) for event in events)
+    return tuple(
+        SpanEvent(event.name, event.timestamp, _attributes(event.attributes)) for event in events
+    )
 
 
 def _attributes(attributes: Any) -> Mapping[str, Any]:

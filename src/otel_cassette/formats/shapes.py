@@ -58,13 +58,19 @@ def _search_answer(value: dict[str, Any]) -> bool:
 
 SHAPES: tuple[Shape, ...] = (
     Shape("Tempo's trace JSON (`batches`)", _COLLECTOR, _has("batches")),
-    Shape("Tempo's trace JSON (`trace`)", _COLLECTOR, _inside("trace", "resourceSpans", "services", "batches")),
+    Shape(
+        "Tempo's trace JSON (`trace`)",
+        _COLLECTOR,
+        _inside("trace", "resourceSpans", "services", "batches"),
+    ),
     Shape(
         "the answer of a trace search, which has no span contents",
         "fetch the trace itself, or " + _COLLECTOR,
         _search_answer,
     ),
-    Shape("an answer of Jaeger's API v3 (`result`)", _COLLECTOR, _inside("result", "resourceSpans")),
+    Shape(
+        "an answer of Jaeger's API v3 (`result`)", _COLLECTOR, _inside("result", "resourceSpans")
+    ),
     Shape("Jaeger JSON (`data` of traces)", _COLLECTOR, _items("data", "traceID", "spans")),
     Shape("Jaeger JSON (one trace)", _COLLECTOR, _has("traceID", "spans")),
     Shape("Jaeger JSON (spans)", _COLLECTOR, _has("traceID", "operationName")),

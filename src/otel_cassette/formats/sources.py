@@ -55,54 +55,77 @@ def pieces_of(source: Any, context: ReadContext) -> Iterator[Piece]:
         FileNotFoundError: A path or a glob names nothing.
         CassetteFormatError: A protobuf message is no OTLP.
     """
-    if isinstance(source, Trace):
-        yield source
-    elif isinstance(source, SpanRecord):
-        yield Batch(spans=[source])
-    elif isinstance(source, LogRecord):
-        yield Batch(logs=[source])
-    elif isinstance(source, Mapping):
-        yield JsonValue(plain=dict(source))
-    elif isinstance(source, bytes | bytearray | memoryview):
-        yield BytesPiece(io.BytesIO(bytes(source)), None)
-    elif isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike):
         yield from _files(os.fspath(source))
-    elif hasattr(source, "read"):
-        yield _copied(source)
-    elif hasattr(source, "SerializeToString"):
-        yield _message(source, context)
-    elif is_sdk_span(source):
-        span = span_of(source)
-        yield Batch(spans=[span]) if span is not None else Batch(unusable=1)
-    elif is_sdk_log(source):
-        yield Batch(logs=[log_of(source)])
+        return
+    piece = _single(source, context)
+    if piece is not None:
+        yield piece
     elif isinstance(source, Iterable):
         for item in source:
             if isinstance(item, list | tuple | set):
-                raise TypeError(f"cannot read traces from a list of {type(item).__name__}: give {_WHAT}")
+                inner = f"cannot read traces from a list of {type(item).__name__}s: give {_WHAT}"
+                raise TypeError(inner)
             yield from pieces_of(item, context)
     else:
-        raise TypeError(f"cannot read traces from {type(source).__name__}: give {_WHAT}")
+        wrong = f"cannot read traces from {type(source).__name__}: give {_WHAT}"
+        raise TypeError(wrong)
+
+
+def _single(source: Any, context: ReadContext) -> Piece | None:
+    """Return what *source* is by itself, or None if it is a list of things, or nothing."""
+    if isinstance(source, Trace):
+        return source
+    if isinstance(source, SpanRecord):
+        return Batch(spans=[source])
+    if isinstance(source, LogRecord):
+        return Batch(logs=[source])
+    if isinstance(source, Mapping):
+        return JsonValue(plain=dict(source))
+    if isinstance(source, bytes | bytearray | memoryview):
+        return BytesPiece(io.BytesIO(bytes(source)), None)
+    return _by_its_look(source, context)
+
+
+def _by_its_look(source: Any, context: ReadContext) -> Piece | None:
+    if hasattr(source, "read"):
+        return _copied(source)
+    if hasattr(source, "SerializeToString"):
+        return _message(source, context)
+    if is_sdk_span(source):
+        span = span_of(source)
+        return Batch(spans=[span]) if span is not None else Batch(unusable=1)
+    if is_sdk_log(source):
+        return Batch(logs=[log_of(source)])
+    return None
 
 
 def _files(name: str | bytes) -> Iterator[FilePiece]:
     path = os.fsdecode(name)
-    if os.path.isdir(path):
+    place = Path(path)
+    if place.is_dir():
         found = sorted(
-            str(entry) for entry in Path(path).iterdir() if entry.is_file() and not entry.name.startswith(".")
+            str(entry)
+            for entry in place.iterdir()
+            if entry.is_file() and not entry.name.startswith(".")
         )
         if not found:
-            raise CassetteFormatError("is a directory without files", path=path)
-    elif os.path.exists(path):
+            reason = "is a directory without files"
+            raise CassetteFormatError(reason, path=path)
+    elif place.exists():
         yield FilePiece(path, chosen=True)
         return
     else:
-        found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+        # Not Path.glob: a pattern may be absolute or start above the working directory.
+        matches = glob.iglob(path, recursive=True)  # noqa: PTH207
+        found = sorted(one for one in matches if Path(one).is_file())
         if not found:
             what = "no file matches" if glob.has_magic(path) else "no such file or directory"
-            raise FileNotFoundError(f"{what}: {path!r}")
+            missing = f"{what}: {path!r}"
+            raise FileNotFoundError(missing)
     if len(found) > MAX_FILES:
-        raise CassetteFormatError(f"names more than {MAX_FILES} files", path=path)
+        reason = f"names more than {MAX_FILES} files"
+        raise CassetteFormatError(reason, path=path)
     for one in found:
         yield FilePiece(one, chosen=False)
 
@@ -119,8 +142,9 @@ def _copied(source: Any) -> BytesPiece:
 def _message(message: Any, context: ReadContext) -> Batch:
     batch = read_object(message, context)
     if batch is None:
-        raise CassetteFormatError(
+        msg = (
             f"a {type(message).__name__} message is no OTLP export with spans: give TracesData or "
             "ExportTraceServiceRequest"
         )
+        raise CassetteFormatError(msg)
     return batch

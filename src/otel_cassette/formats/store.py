@@ -28,7 +28,7 @@ _SAMPLE = 5
 _GIVE_UP_AFTER = 100
 
 
-class _Foreign(Exception):
+class _ForeignError(Exception):
     """Enough values of a shape that cannot be read, and none that can."""
 
 
@@ -103,7 +103,7 @@ class ChunkStore:
                 return False
             if not batch.spans and not batch.logs:
                 if not self.findings.read and self.findings.shaped > _GIVE_UP_AFTER:
-                    raise _Foreign
+                    raise _ForeignError
                 return True
             self._blob.append(number)
             self._offset.append(offset)
@@ -114,7 +114,7 @@ class ChunkStore:
         if blob.kind == "json":
             try:
                 return each_json(blob, take, take_lines)
-            except _Foreign:
+            except _ForeignError:
                 return Damage(blob.label)
         if blob.kind == "frames":
             return each_message(blob, take)
@@ -166,7 +166,9 @@ class ChunkStore:
         handle.seek(offset)
         return handle.read(size)
 
-    def _decode(self, raw: bytes, blob: Blob, findings: Findings, *, again: bool = False) -> Batch | None:
+    def _decode(
+        self, raw: bytes, blob: Blob, findings: Findings, *, again: bool = False
+    ) -> Batch | None:
         if blob.kind != "json":
             batch = read_message(raw, self.context)
             if batch is not None:
@@ -237,18 +239,10 @@ class StoredSpan(SpanRecord):
 
     __slots__ = ("_chunk", "_place", "_store")
 
-    _store: ChunkStore
-    _chunk: int
-    _place: int
-
-    @classmethod
-    def of(cls, span: SpanRecord, store: ChunkStore, chunk: int, place: int) -> StoredSpan:
-        """Return *span* without its contents."""
-        stored = cls.__new__(cls)
+    def __init__(self, span: SpanRecord, store: ChunkStore, chunk: int, place: int) -> None:
         for name in _SKELETON:
-            setattr(stored, name, getattr(span, name))
-        stored._store, stored._chunk, stored._place = store, chunk, place
-        return stored
+            setattr(self, name, getattr(span, name))
+        self._store, self._chunk, self._place = store, chunk, place
 
     @property
     def attributes(self) -> Mapping[str, Any]:

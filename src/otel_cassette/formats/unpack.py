@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Literal
 
 from otel_cassette.errors import CassetteFormatError
@@ -62,8 +63,9 @@ class Blob:
         if self.handle is not None:
             return self.handle
         if self.path is None:
-            raise CassetteFormatError("a blob without a file", path=self.label)
-        return open(self.path, "rb", buffering=_PIECE_BYTES)  # noqa: SIM115 - the caller reads on and closes
+            msg = "a blob without a file"
+            raise CassetteFormatError(msg, path=self.label)
+        return Path(self.path).open("rb", buffering=_PIECE_BYTES)
 
 
 class _OwnFile(tempfile.SpooledTemporaryFile[bytes]):
@@ -79,7 +81,9 @@ class Spool:
     def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES) -> None:
         self.file: IO[bytes] = _OwnFile(max_size=in_memory_bytes)
 
-    def add(self, pieces: Iterable[bytes], *, packed_bytes: int | None, label: str | None) -> tuple[int, int]:
+    def add(
+        self, pieces: Iterable[bytes], *, packed_bytes: int | None, label: str | None
+    ) -> tuple[int, int]:
         """Append *pieces* and return where they lie.
 
         Raises:
@@ -89,14 +93,21 @@ class Spool:
         written = 0
         for piece in pieces:
             written += len(piece)
-            if packed_bytes is not None and written > RATIO_FREE_BYTES and written > MAX_RATIO * packed_bytes:
+            if (
+                packed_bytes is not None
+                and written > RATIO_FREE_BYTES
+                and written > MAX_RATIO * packed_bytes
+            ):
+                msg = f"unpacks to more than {MAX_RATIO} times its size, as no trace does; not read further"
                 raise CassetteFormatError(
-                    f"unpacks to more than {MAX_RATIO} times its size, as no trace does; not read further",
+                    msg,
                     path=label,
                 )
             if written > MAX_UNPACKED_BYTES:
+                msg = f"unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB; split it first"
                 raise CassetteFormatError(
-                    f"unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB; split it first", path=label
+                    msg,
+                    path=label,
                 )
             self.file.write(piece)
         return start, start + written
@@ -136,22 +147,27 @@ def unpack(
         layer = Spool(_LAYER_BYTES)
         start, end = layer.add(pieces, packed_bytes=packed, label=label)
         handle = layer.file
-    raise CassetteFormatError("is packed more than three times over", path=label)
+    msg = "is packed more than three times over"
+    raise CassetteFormatError(msg, path=label)
 
 
 def _kind_of(head: bytes, label: str | None) -> Kind:
     for magic, what in _FOREIGN:
         if head.startswith(magic):
-            raise CassetteFormatError(f"is {what}", path=label)
+            msg = f"is {what}"
+            raise CassetteFormatError(msg, path=label)
     if not _CONTROL.search(head):
         return "json"
     if head[0] == 0x0A:
         return "proto"
     if len(head) > 4 and head[4] == 0x0A and 0 < int.from_bytes(head[:4], "big") <= MAX_VALUE_BYTES:
         return "frames"
-    raise CassetteFormatError(
+    msg = (
         "is neither JSON nor OTLP protobuf (plain, length-prefixed, gzip or zstd); "
-        f"it starts with the bytes {head[:8].hex(' ')}",
+        f"it starts with the bytes {head[:8].hex(' ')}"
+    )
+    raise CassetteFormatError(
+        msg,
         path=label,
     )
 
@@ -169,7 +185,9 @@ def _gunzip(handle: IO[bytes], end: int, label: str | None, warnings: list[str])
         try:
             piece = unpacker.decompress(packed, _PIECE_BYTES)
         except zlib.error as error:
-            warnings.append(f"{label or 'source'}: gzip is damaged ({error}); what comes before is kept")
+            warnings.append(
+                f"{label or 'source'}: gzip is damaged ({error}); what comes before is kept"
+            )
             return
         packed = unpacker.unconsumed_tail
         if piece:
@@ -187,10 +205,11 @@ def _gunzip(handle: IO[bytes], end: int, label: str | None, warnings: list[str])
 
 def _zstandard(label: str | None) -> Any:
     try:
-        import zstandard  # optional extra
+        import zstandard  # noqa: PLC0415 - optional extra
     except ImportError:
+        msg = "is compressed with zstd; install the extra that reads it: pip install 'otel-cassette[zstd]'"
         raise CassetteFormatError(
-            "is compressed with zstd; install the extra that reads it: pip install 'otel-cassette[zstd]'",
+            msg,
             path=label,
         ) from None
     return zstandard
@@ -200,15 +219,21 @@ def _unzstd(handle: IO[bytes], end: int, label: str | None, warnings: list[str])
     del end
     zstandard = _zstandard(label)
     handle.seek(0)
-    reader = zstandard.ZstdDecompressor().stream_reader(handle, read_across_frames=True, closefd=False)
+    reader = zstandard.ZstdDecompressor().stream_reader(
+        handle, read_across_frames=True, closefd=False
+    )
     try:
         while piece := reader.read(_PIECE_BYTES):
             yield piece
     except zstandard.ZstdError as error:
-        warnings.append(f"{label or 'source'}: zstd is damaged ({error}); what comes before is kept")
+        warnings.append(
+            f"{label or 'source'}: zstd is damaged ({error}); what comes before is kept"
+        )
 
 
-def _unframe_zstd(handle: IO[bytes], end: int, label: str | None, warnings: list[str]) -> Iterator[bytes]:
+def _unframe_zstd(
+    handle: IO[bytes], end: int, label: str | None, warnings: list[str]
+) -> Iterator[bytes]:
     """Yield the messages of `[u32 big-endian length][zstd frame]...`, what the Collector writes.
 
     JSON messages come out as lines, protobuf ones behind their length.
@@ -220,7 +245,9 @@ def _unframe_zstd(handle: IO[bytes], end: int, label: str | None, warnings: list
         prefix = handle.read(4)
         length = int.from_bytes(prefix, "big")
         if len(prefix) < 4 or length > end - position - 4:
-            warnings.append(f"{label or 'source'}: the message at byte {position} is cut and left out")
+            warnings.append(
+                f"{label or 'source'}: the message at byte {position} is cut and left out"
+            )
             return
         frame = handle.read(length)
         position += 4 + length
@@ -229,16 +256,18 @@ def _unframe_zstd(handle: IO[bytes], end: int, label: str | None, warnings: list
             reader = zstandard.ZstdDecompressor().stream_reader(frame)
             while piece := reader.read(_PIECE_BYTES):
                 message += piece
-                if len(message) > MAX_VALUE_BYTES or len(message) > RATIO_FREE_BYTES + MAX_RATIO * length:
-                    raise CassetteFormatError(
-                        f"the message at byte {position} unpacks beyond any honest size", path=label
-                    )
+                if (
+                    len(message) > MAX_VALUE_BYTES
+                    or len(message) > RATIO_FREE_BYTES + MAX_RATIO * length
+                ):
+                    msg = f"the message at byte {position} unpacks beyond any honest size"
+                    raise CassetteFormatError(msg, path=label)
         except zstandard.ZstdError as error:
             warnings.append(
                 f"{label or 'source'}: the message before byte {position} is damaged ({error}) and left out"
             )
             continue
-        if message[:1] in (b"{", b"["):
+        if message.startswith((b"{", b"[")):
             yield bytes(message) + b"\n"
         elif message:
             yield struct.pack(">I", len(message)) + bytes(message)

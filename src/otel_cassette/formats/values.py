@@ -37,10 +37,11 @@ def any_value(value: object, depth: int = 0) -> Any:
         CassetteFormatError: It is nested deeper than `MAX_DEPTH`.
     """
     if depth > MAX_DEPTH:
-        raise CassetteFormatError(
+        msg = (
             f"an attribute value is nested deeper than {MAX_DEPTH} levels; "
             "no OpenTelemetry SDK writes that (they cut at 64)"
         )
+        raise CassetteFormatError(msg)
     if not isinstance(value, dict):
         return None
     found: Any = None

@@ -60,7 +60,7 @@ class SpanLink:
     attributes: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
-class SpanRecord(metaclass=ABCMeta):
+class SpanRecord(metaclass=ABCMeta):  # noqa: B024 - concrete, and a base to register with
     """A finished (or never finished) span.
 
     Ids are lower-case hex of 32 and 16 digits; times are nanoseconds since the Unix epoch, `end_ns`
