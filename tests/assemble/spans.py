@@ -10,7 +10,7 @@ from otel_cassette.model.span import Scope, SpanRecord
 TRACE = "a" * 32
 
 
-def span(  # noqa: PLR0913
+def span(
     span_id: str,
     name: str,
     start: int,

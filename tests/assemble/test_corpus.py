@@ -225,7 +225,7 @@ def test_the_order_of_the_source_changes_nothing(run: str) -> None:
 def test_validation_changes_no_entry(run: str) -> None:
     result = assembled(run)
     for record in (*result.entries, *result.nested, *result.failures):
-        cls: type[CassetteEntry] | type[CassetteFailure] = type(record)
+        cls: type[CassetteEntry | CassetteFailure] = type(record)
         fields = {name: getattr(record, name) for name in cls.model_fields}
         assert record.source is not None
         fields["source"] = EntrySource.model_validate(record.source.model_dump())
