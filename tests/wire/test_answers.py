@@ -178,6 +178,18 @@ def test_a_rebuilt_chat_payload_is_completed():
     assert body["usage"]["prompt_tokens"] == 3
 
 
+def test_a_response_payload_that_lost_its_usage_gets_it_back():
+    codec = CODECS["openai.responses"]
+    response = answer(text("hi"), usage={"input_tokens": 3, "output_tokens": 1})
+    whole = codec.encode_response(response, request_body={}, seed="e")
+    raw = {k: v for k, v in whole.items() if k != "usage"}
+
+    served = codec.encode_response({**response, "raw": raw}, request_body={}, seed="e")
+
+    assert served == whole
+    assert served["usage"]["total_tokens"] == 4
+
+
 def test_a_payload_that_lost_its_calls_is_not_served():
     raw = {
         "object": "chat.completion",
@@ -200,6 +212,11 @@ def test_a_payload_that_lost_its_calls_is_not_served():
         ("anthropic.messages", {"type": "message", "role": "assistant", "content": "hi"}),
         ("anthropic.messages", {"choices": [{"message": {"content": "hi"}}]}),
         ("google.generate", {"candidates": [{"content": {"parts": 1}}]}),
+        # the SDK's model instead of the wire's body
+        (
+            "google.generate",
+            {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finish_reason": "STOP"}]},
+        ),
     ],
 )
 def test_a_payload_of_another_shape_is_made_anew(name, raw):

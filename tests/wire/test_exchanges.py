@@ -18,8 +18,11 @@ def as_recorded(events, like):
     return [{"event": e.event, "data": e.data} if named else e.data for e in events]
 
 
-def test_the_path_finds_the_codec(exchange):
-    assert find_codec("POST", "example.org", exchange["path"]).name == exchange["codec"]
+def test_the_path_finds_the_codec_and_the_body_is_accepted(exchange):
+    codec = find_codec("POST", "example.org", exchange["path"])
+
+    assert codec.name == exchange["codec"]
+    assert codec.accepts(exchange["request"])
 
 
 def test_a_request_is_what_the_model_dumps(exchange):

@@ -60,6 +60,12 @@ def test_other_requests_have_no_codec(method, path):
     assert find_codec(method, OPENAI, path) is None
 
 
+@pytest.mark.parametrize("body", [None, [], "x", {}, {"answers": [1]}, {"input": None}])
+@pytest.mark.parametrize("name", sorted(CODECS))
+def test_a_body_without_any_content_is_no_request_of_the_api(name, body):
+    assert not CODECS[name].accepts(body)
+
+
 def test_chat_parameters_get_one_name_each_and_unknown_fields_survive():
     request = CODECS["openai.chat"].decode_request(
         {

@@ -61,6 +61,7 @@ class AnthropicMessages(BaseCodec):
     provider = "anthropic"
     kind: Literal["llm"] = "llm"
     _paths = (_PATH, _VERTEX)
+    _content_fields = ("messages",)
     _request_id_header = "request-id"
 
     @checked

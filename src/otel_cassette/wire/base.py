@@ -45,12 +45,19 @@ class BaseCodec(ABC):
 
     name: ClassVar[str]
     _paths: ClassVar[tuple[re.Pattern[str], ...]]
+    _content_fields: ClassVar[tuple[str, ...]]
     _request_id_header: ClassVar[str] = "x-request-id"
 
     def matches(self, method: str, host: str, path: str) -> bool:  # noqa: ARG002 - any host
         """Return whether the request goes to this API, whatever base URL stands before it."""
         plain = path.partition("?")[0]
         return method.upper() == "POST" and any(p.search(plain) for p in self._paths)
+
+    def accepts(self, body: Any) -> bool:
+        """Return whether a body has one of the fields that carry the content of a request."""
+        return isinstance(body, Mapping) and any(
+            isinstance(body.get(field), str | list | Mapping) for field in self._content_fields
+        )
 
     def is_stream(self, body: Mapping[str, Any], *, path: str | None = None) -> bool:  # noqa: ARG002
         """Return whether the request asks for a streamed answer."""

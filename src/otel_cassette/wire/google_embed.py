@@ -29,6 +29,7 @@ class GoogleEmbed(BaseCodec):
     provider = "gcp.gemini"
     kind: Literal["embedding"] = "embedding"
     _paths = (_PATH,)
+    _content_fields = ("content", "requests")
 
     def is_stream(self, body: Mapping[str, Any], *, path: str | None = None) -> bool:  # noqa: ARG002
         """Return False: embeddings are never streamed."""

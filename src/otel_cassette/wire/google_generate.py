@@ -72,6 +72,7 @@ class GoogleGenerate(BaseCodec):
     provider = "gcp.gemini"
     kind: Literal["llm"] = "llm"
     _paths = (_PATH,)
+    _content_fields = ("contents",)
 
     def is_stream(self, body: Mapping[str, Any], *, path: str | None = None) -> bool:  # noqa: ARG002
         """Return whether the path asks for a stream: the body says nothing of it."""
@@ -261,9 +262,17 @@ def _usage_body(usage: Any) -> dict[str, Any]:
 
 
 def _is_body(raw: Mapping[str, Any]) -> bool:
+    """A body as the wire has it: instrumentations write down the SDK's models, in snake_case."""
     candidates = raw.get("candidates")
-    return isinstance(candidates, list) and all(
-        isinstance(c, Mapping) and isinstance(c.get("content") or {}, Mapping) for c in candidates
+    return (
+        isinstance(candidates, list)
+        and not any("_" in key for key in raw)
+        and all(
+            isinstance(c, Mapping)
+            and not any("_" in key for key in c)
+            and isinstance(c.get("content") or {}, Mapping)
+            for c in candidates
+        )
     )
 
 

@@ -46,6 +46,7 @@ class OpenAIChat(BaseCodec):
     provider = "openai"
     kind: Literal["llm"] = "llm"
     _paths = (re.compile(r"(?:^|/)chat/completions/?$"),)
+    _content_fields = ("messages",)
 
     @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:

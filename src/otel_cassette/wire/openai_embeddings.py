@@ -31,6 +31,7 @@ class OpenAIEmbeddings(BaseCodec):
     provider = "openai"
     kind: Literal["embedding"] = "embedding"
     _paths = (re.compile(r"(?:^|/)embeddings/?$"),)
+    _content_fields = ("input",)
 
     def is_stream(self, body: Mapping[str, Any], *, path: str | None = None) -> bool:  # noqa: ARG002
         """Return False: embeddings are never streamed."""

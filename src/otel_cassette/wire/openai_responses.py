@@ -64,6 +64,7 @@ class OpenAIResponses(BaseCodec):
     provider = "openai"
     kind: Literal["llm"] = "llm"
     _paths = (re.compile(r"(?:^|/)responses/?$"),)
+    _content_fields = ("input", "prompt", "conversation", "previous_response_id")
 
     @checked
     def decode_request(
@@ -149,6 +150,9 @@ class OpenAIResponses(BaseCodec):
         }
         raw = self._own_body(response, _is_body)
         if raw is not None:
+            usage = raw.get("usage")
+            if made["usage"] and not (isinstance(usage, Mapping) and "input_tokens" in usage):
+                return {**made, **raw, "usage": made["usage"]}  # it was moved elsewhere
             return {**made, **raw} if any(k not in raw for k in _REQUIRED) else raw
         return made
 

@@ -73,6 +73,13 @@ class WireCodec(Protocol):
     def matches(self, method: str, host: str, path: str) -> bool:
         """Return whether an HTTP request goes to this API, whatever base URL stands before it."""
 
+    def accepts(self, body: Any) -> bool:
+        """Return whether a body has the fields that every request to this API has.
+
+        Paths end alike (`/responses` is a survey's too): a request is of this API when its path
+        matches and its body is accepted.
+        """
+
     def is_stream(self, body: Mapping[str, Any], *, path: str | None = None) -> bool:
         """Return whether the request asks for a streamed answer."""
 
