@@ -108,23 +108,29 @@ def run_entries(
     return assembly.entries, assembly.report
 
 
-def _cassette_file(source: Any) -> list[CassetteEntry] | None:
-    """Return the entries of a cassette file; None when *source* is no path of one."""
+def is_cassette_file(source: Any) -> bool:
+    """Whether *source* is the path of a cassette file, of the current shape or an older one; told by content."""
     if not isinstance(source, str | os.PathLike):
-        return None
+        return False
     path = Path(source)
     if not path.is_file():
-        return None
+        return False
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
+    if b"resourceSpans" in head:
+        return False
     first_line = head.split(b"\n", 1)[0]
-    looks = first_line.lstrip().startswith(b"{") and (
+    has_record = first_line.lstrip().startswith(b"{") and (
         any(mark in first_line for mark in _CASSETTE_HEADS) or b'"kind"' in first_line
     )
-    if not looks and _CASSETTE_HEADS[2] not in head:
+    return has_record or _CASSETTE_HEADS[2] in head
+
+
+def _cassette_file(source: Any) -> list[CassetteEntry] | None:
+    """Return the entries of a cassette file; None when *source* is no path of one."""
+    if not is_cassette_file(source):
         return None
-    if b"resourceSpans" in head:
-        return None
+    path = Path(source)
     records = parse_document(decode_utf8(path.read_bytes(), path), path).records
     return [r for r in records if isinstance(r, CassetteEntry) and r.parent is None]
 
