@@ -135,6 +135,7 @@ SURROUNDINGS = [
     "line one\n{}\nline three",
     'export KEY="{}"',
     "\u043a\u043b\u044e\u0447 \u2013 {} \u2013 ok",
+    "\u5bc6\u94a5\uff1a{}\u3002",
 ]
 
 NEAR_MISSES = [
@@ -193,10 +194,12 @@ def test_a_secret_is_masked_wherever_it_stands(
     as_json = {"messages": [{"parts": [{"content": given_text}]}], given_text: ["x", (given_text,)]}
     # JSON inside a text, as tool arguments come: newlines and quotes are escaped there
     nested = json.dumps({"text": given_text})
+    twice = json.dumps({"arguments": nested})
     for masked in (
         redactor.text(given_text),
         json.dumps(redactor.json(as_json)),
         redactor.text(nested),
+        redactor.text(twice),
     ):
         assert secret not in masked
         assert json.dumps(secret)[1:-1] not in masked

@@ -268,7 +268,7 @@ def test_saving_writes_the_document_and_replaces_a_file(tmp_path: Path) -> None:
     recorder.save(path)
     recorder.tool("t", lambda x: x)(2)
     recorder.save(str(path))
-    assert path.read_text(encoding="utf-8").rstrip("\n") == recorder.fixture.to_json()
+    assert path.read_text(encoding="utf-8") == recorder.fixture.to_json()
     assert Fixture.from_json(path.read_text(encoding="utf-8")) == recorder.fixture
     assert list(path.parent.iterdir()) == [path]
     assert recorder.fixture.steps[1] == Step(

@@ -77,7 +77,7 @@ class Recorder:
         """
         self.fixture.final_output = self._mask(jsonable(self.fixture.final_output))
         self.fixture.expected = self._mask(self.fixture.expected)
-        write_atomically(path, [self.fixture.to_json(), "\n"])
+        write_atomically(path, [self.fixture.to_json()])
 
     def _wrap(self, kind: StepType, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isasyncgenfunction(fn):

@@ -23,10 +23,12 @@ _DIGIT_AHEAD = r"(?=[A-Za-z_-]{0,64}[0-9])"
 def _at_start(prefix: str) -> str:
     r"""Return a regex for *prefix* where no word goes on before it.
 
-    In JSON inside a text the character before may be the `n` of an escaped newline; in a URL, the
-    end of a percent escape.
+    In JSON inside a text the character before may be the end of an escape (`\n`, `\uff1a`), in a
+    URL that of a percent escape.
     """
-    return rf"{prefix}(?:(?<![A-Za-z0-9_-]{prefix})|(?<=\\[nrtbf]{prefix})|(?<=%[0-9A-Fa-f]{{2}}{prefix}))"
+    before = (r"\\[nrtbf]", r"\\u[0-9A-Fa-f]{4}", r"%[0-9A-Fa-f]{2}")
+    escaped = "|".join(f"(?<={escape}{prefix})" for escape in before)
+    return f"{prefix}(?:(?<![A-Za-z0-9_-]{prefix})|{escaped})"
 
 
 def _token(name: str, pattern: str, *literals: str) -> RedactionRule:
@@ -48,7 +50,8 @@ _NAMES = _either(
 # A value is taken for a secret when a digit or a sign stands early in it: words are not
 # ("required", "None", "string"), nor are calls and templates (`get_key(1)`, `${KEY}`).
 _QUOTED = r"""\\{0,8}["'](?P<secret_quoted>(?=[^\s"'\\]{0,63}[0-9!@#$%^&*+=~?])[^\s"'\\]{6,})(?=\\{0,8}["'])"""
-_BARE_CHAR = r"""[^\s"'\\,;&<>()\[\]{}$]"""
+# Without blanks between words, the sentence that follows begins with one of the signs left out here.
+_BARE_CHAR = r"""[^\s"'\\,;&<>()\[\]{}$\u2010-\u206f\u3000-\uffef]"""
 _BARE = rf"(?![A-Za-z_][\w.]{{0,63}}[(\[])(?P<secret_bare>(?={_BARE_CHAR}{{0,63}}[0-9]){_BARE_CHAR}{{6,}})"
 
 _RULES = (
@@ -57,7 +60,7 @@ _RULES = (
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:(?:(?!-----)[\s\S]){0,20000}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         # cut before its end: the lines of base64 that there are
-        r"|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{16,100}){0,500})",
+        r"|(?:(?:\s|\\{1,8}[nr]){0,4}[A-Za-z0-9+/=]{16,100}){0,500})",
         literals=("PRIVATE KEY",),
         revision=1,
     ),
@@ -88,7 +91,7 @@ _RULES = (
         _either(
             _at_start("AKIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
             _at_start("ASIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
-            r"ABSK[A-Za-z0-9+/]{80,}={0,2}",  # Bedrock API keys
+            _at_start("ABSK") + r"[A-Za-z0-9+/]{80,}={0,2}",  # Bedrock API keys
         ),
         "AKIA",
         "ASIA",
@@ -97,14 +100,16 @@ _RULES = (
     _token("azure-key", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}", "JQQJ99"),
     _token(
         "github-token",
-        _either(r"gh[pousr]_[A-Za-z0-9]{36,255}", r"github_pat_[A-Za-z0-9_]{36,255}"),
+        _either(
+            _at_start("gh[pousr]_") + r"[A-Za-z0-9]{36,255}", r"github_pat_[A-Za-z0-9_]{36,255}"
+        ),
         *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
     _token("gitlab-token", r"glpat-[A-Za-z0-9_-]{20,}", "glpat-"),
     _token(
         "slack-token",
         _either(
-            r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{15,}",
+            _at_start("xox[a-z]") + r"(?:\.xox[a-z])?-[A-Za-z0-9-]{15,}",
             r"xapp-[0-9]-[A-Za-z0-9-]{15,}",
             r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/_-]{20,})",
         ),

@@ -154,7 +154,7 @@ class Redactor:
         if known is None:
             known = self._scan_uncached(text)
             self._remember(text, known)
-        return known
+        return known if known[1] else (text, ())  # the caller's own object, not an equal one
 
     def _remember(self, text: str, result: tuple[str, _Hits]) -> None:
         # Two threads may both count or both clear: the bound stays right within one text.
