@@ -13,6 +13,7 @@ from otel_cassette.clients.chunks import ChunkTally, chunks_of
 from otel_cassette.clients.resolve import playback_for
 from otel_cassette.clients.tools import Clock, raise_if_final
 from otel_cassette.errors import CassetteError
+from otel_cassette.keys.text import typed_text
 from otel_cassette.model.llm import LLMRequest, LLMResponse
 from otel_cassette.session import Playback, Step, inside
 from otel_cassette.session.failures import failure_of
@@ -183,7 +184,9 @@ class CassetteLLM:
 
     def _begin(self, request: LLMRequest) -> Step:
         playback: Playback = playback_for(self.cassette.own_playback)
-        return playback.begin("llm", request.to_json(), inside=inside())
+        if playback.mode == "record":
+            return playback.begin("llm", request.to_json(), inside=inside())
+        return playback.begin("llm", request.to_json, raw=typed_text(request), inside=inside())
 
     def _real(self, method: str) -> Callable[[LLMRequest], Any]:
         """Return a method of the real client.

@@ -48,7 +48,9 @@ class LiveCall:
     Attributes:
         kind: `llm`, `tool`, `retrieval` or `embedding`.
         name: Tool or retriever; None for llm and embedding.
-        plain: The request as plain JSON.
+        plain: The request as plain JSON; what makes it may be given instead.
+        raw: The text of the request as `request_text` gives it, where that is cheap to have: equal
+            texts need no further comparison.
         scope: What is known of it; all of it by default.
         parent: The recorded call inside whose live run it is made; None at the top level.
         inside_unknown: It is made inside a call that has no recorded counterpart.
@@ -64,8 +66,9 @@ class LiveCall:
         "kind",
         "name",
         "parent",
+        "_plain",
+        "_supply",
         "path",
-        "plain",
         "raw",
         "scope",
         "span_id",
@@ -86,7 +89,8 @@ class LiveCall:
         raw: bytes | None = None,
     ) -> None:
         self.kind: EntryKind = kind
-        self.plain = plain
+        self._supply: Callable[[], Any] | None = plain if callable(plain) else None
+        self._plain = None if callable(plain) else plain
         self.name = name
         self.scope = scope
         self.parent = parent
@@ -96,6 +100,17 @@ class LiveCall:
         self.span_id = span_id
         self.raw = raw
         self._canonical: CanonicalRequest | None = None
+
+    @property
+    def plain(self) -> Any:
+        """The request as plain JSON; made when first looked at."""
+        if self._supply is not None:
+            self._plain, self._supply = self._supply(), None
+        return self._plain
+
+    def forget(self) -> None:
+        """Let go of the request: the call was answered with its equal, nobody asks for it again."""
+        self._plain = self._supply = self.raw = self._canonical = None
 
     def canonical(self, comparer: Comparer) -> CanonicalRequest:
         """Return the call in canonical form, redacted as the recording is; made once."""

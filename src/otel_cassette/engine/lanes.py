@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_cassette.engine.calls import Comparer, LiveCall
-from otel_cassette.keys import CanonicalRequest, Comparison, Scope, compare, intersect, is_empty
+from otel_cassette.keys import CanonicalRequest, Comparison, Scope, compare, full_scope, intersect, is_empty
+from otel_cassette.keys.text import digest_text, request_text
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _LOOSE = frozenset({"model/family", "messages/tail"})
 class Item:
     """One recorded call of a lane."""
 
-    __slots__ = ("_canonical", "claimed_by", "consumed", "entry", "failure", "place", "raw", "reserved")
+    __slots__ = ("_canonical", "claimed_by", "consumed", "entry", "failure", "place", "reserved")
 
     def __init__(self, place: int, record: CassetteEntry | CassetteFailure) -> None:
         self.place = place
@@ -34,7 +35,6 @@ class Item:
         self.consumed = False
         self.reserved: object | None = None
         self.claimed_by: object | None = None
-        self.raw: bytes | None = None
         self._canonical: CanonicalRequest | None = None
 
     @property
@@ -50,6 +50,17 @@ class Item:
         if self._canonical is None:
             self._canonical = comparer.recorded(self.record)
         return self._canonical
+
+    def text_digest(self) -> bytes | None:
+        """Return the digest of the request's text; None where equal texts would prove nothing."""
+        record = self.record
+        if record.scope is not None:
+            return None
+        return digest_text(request_text(record.kind, record.name, record.request))
+
+    def forget(self) -> None:
+        """Let go of what was made to compare the item: it is consumed."""
+        self._canonical = None
 
 
 @dataclass(slots=True)
@@ -205,6 +216,8 @@ class Lane:
         self.arrivals = 0
         self._groups: list[_Group] | None = None
         self._home: dict[int, _Group] = {}
+        self._texts: dict[bytes, _Bucket] | None = None
+        self._text_home: dict[int, _Bucket] = {}
         self._free = 0
         self._low = 0
         self._by_name: dict[str | None, _Queue] | None = None
@@ -216,6 +229,8 @@ class Lane:
         item.consumed = True
         if item.place in self._home:
             self._home[item.place].consumed(item)
+        if item.place in self._text_home:
+            self._text_home[item.place].consumed(item)
 
     def lowest(self) -> Item | None:
         """Return the first entry that no call consumed, reserved ones included."""
@@ -244,7 +259,13 @@ class Lane:
         return self.items[self._free] if self._free < len(self.items) else None
 
     def find_equal(self, call: LiveCall, claim: Item | None) -> Found | None:
-        """Return the item equal to a call, by widest scope, claim, place in the tree, order."""
+        """Return the item equal to a call: the same text first, then equal in canonical form.
+
+        Among equal ones: the widest scope, the claim, the same place in the tree, recording order.
+        """
+        same = self._find_text(call, claim)
+        if same is not None:
+            return same
         live = call.canonical(self._comparer)
         scopes = [(group, intersect(group.scope, live.scope)) for group in self._all_groups()]
         scopes.sort(key=lambda row: (row[0].masked, -len(row[1])))
@@ -264,6 +285,23 @@ class Lane:
             if found is not None:
                 return found
         return None
+
+    def _find_text(self, call: LiveCall, claim: Item | None) -> Found | None:
+        """Return an item whose request is the very text of the call's; nothing is normalised."""
+        if call.raw is None or call.scope is not None:
+            return None
+        if self._texts is None:
+            self._texts = {}
+            for item in self.items:
+                digest = None if item.consumed else item.text_digest()
+                if digest is not None:
+                    bucket = self._text_home[item.place] = self._texts.setdefault(digest, _Bucket())
+                    bucket.add(item)
+        bucket = self._texts.get(digest_text(call.raw)) if self._texts else None
+        chosen = None if bucket is None else bucket.choose(call, claim)
+        if chosen is None:
+            return None
+        return Found(chosen[0], Comparison(full_scope(call.kind)), chosen[1])
 
     def _all_groups(self) -> list[_Group]:
         if self._groups is None:

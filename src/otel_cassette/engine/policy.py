@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic_core import to_json
-
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import departures
 from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, Flag, LiveCall, Totals
 from otel_cassette.engine.departures import Changes, Departure
 from otel_cassette.engine.lanes import Item, Lane
 from otel_cassette.keys import Comparison, compare, full_scope
+from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import (
     CassetteEntry,
     CassetteFailure,
@@ -111,6 +110,10 @@ class Engine:
                 decision.reason = None
             if decision.action in ("live", "miss"):
                 decision.flags.append("live" if decision.action == "live" else "missed")
+            elif decision.departure is None:
+                call.forget()
+                if decision.item is not None:
+                    decision.item.forget()
             self._decisions.append(decision)
             return decision
 
@@ -424,11 +427,7 @@ def _is_same_text(item: Item, call: LiveCall) -> bool:
     record = item.record
     if call.raw is None or record.scope is not None or call.scope is not None:
         return False
-    if record.name != call.name:
-        return False
-    if item.raw is None:
-        item.raw = to_json(record.request, inf_nan_mode="constants")
-    return item.raw == call.raw
+    return call.raw == request_text(record.kind, record.name, record.request)
 
 
 def _peeked(comparison: Comparison) -> Peek:

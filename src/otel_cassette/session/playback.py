@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opentelemetry import trace
-from pydantic_core import to_json
 
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Comparer, Decision, Engine, LiveCall, Settings, Totals
@@ -197,6 +196,7 @@ class Playback:
         plain: JSON,
         *,
         name: str | None = None,
+        raw: bytes | None = None,
         inside: Step | None = None,
         claim: int | None = None,
     ) -> Step:
@@ -204,8 +204,9 @@ class Playback:
 
         Args:
             kind: Kind of the call.
-            plain: The request as plain JSON.
+            plain: The request as plain JSON; what makes it may be given instead.
             name: Tool or retriever.
+            raw: The request's text, where it is at hand (`keys/text.py`).
             inside: The call inside which it is made.
             claim: Place of the entry that the call's span claimed.
         """
@@ -220,7 +221,7 @@ class Playback:
             path=marks.current_path(),
             claim=claim,
             span_id=marks.current_span_id(),
-            raw=to_json(plain, inf_nan_mode="constants"),
+            raw=raw,
         )
         if inside is not None and inside.playback is self and inside.decision is not None:
             call.parent = inside.decision.parent_ref
