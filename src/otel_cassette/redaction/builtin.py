@@ -206,7 +206,7 @@ _RULES = (
         ),
         values=r"(?=\S{0,63}[0-9!@#$%^&*+=~?])\S{6,}",
         literals=(
-            *("password", "passwd", "apikey", "api_key", "api-key", "api key", "secret"),
+            *("passw", "apikey", "api_key", "api-key", "api key", "secret"),
             *(
                 "access_token",
                 "access-token",

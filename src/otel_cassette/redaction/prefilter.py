@@ -34,6 +34,8 @@ _FOLD = bytes(
     ord("_") if chr(b) in "- " else ord(chr(b).lower()) if b < 128 else b for b in range(256)
 )
 _SHARED_WORDS = (b"key", b"token")
+# Searching one byte costs a tenth of searching a word; a word whose byte is absent is not searched.
+_RARE_BYTES = b"%@+/~^|`#$&QXZJVKBzqj"
 _LONG_RUN_BYTES = 400
 _RARE_IN_RUNS = (b"_", b"-", b".")
 
@@ -107,26 +109,27 @@ class Prefilter:
                     self.always = True
                 else:
                     exact.update(dict.fromkeys(map(encode, escaped_forms(max(steps, key=len)))))
-        self._exact = _without_longer(exact)
+        self._exact = _with_rare_byte(_without_longer(exact))
         self._run_literals = _without_longer(in_runs)
         self._run_regex = re.compile(b"|".join(map(re.escape, self._run_literals)))
         self._run = b"x" * self._min_run
-        self._plain, self._shared = _group(_without_longer(folded))
+        plain, self._shared = _group(_without_longer(folded))
+        self._plain = _with_rare_byte(plain)
 
     def may_match(self, data: bytes) -> bool:
         """Return whether a rule could change something in *data* (UTF-8)."""
         if self.always:
             return True
-        for literal in self._exact:
-            if literal in data:
+        for rare, literal in self._exact:
+            if rare in data and literal in data:
                 return True
         if self._min_run and self._in_a_run(data):
             return True
         if not self._plain and not self._shared:
             return False
         folded = data.translate(_FOLD)
-        for literal in self._plain:
-            if literal in folded:
+        for rare, literal in self._plain:
+            if rare in folded and literal in folded:
                 return True
         return any(
             word in folded and any(literal in folded for literal in literals)
@@ -168,6 +171,14 @@ def _without_longer(literals: Iterable[bytes]) -> tuple[bytes, ...]:
     """Return the literals less those that hold another one: finding the shorter is enough."""
     found = sorted(set(literals), key=lambda x: (len(x), x))
     return tuple(x for i, x in enumerate(found) if not any(shorter in x for shorter in found[:i]))
+
+
+def _with_rare_byte(literals: Iterable[bytes]) -> tuple[tuple[bytes, bytes], ...]:
+    """Pair each literal with its rarest byte; with nothing, which stands in every text, if it has none."""
+    return tuple(
+        (next((bytes([byte]) for byte in _RARE_BYTES if byte in literal), b""), literal)
+        for literal in literals
+    )
 
 
 def _group(
