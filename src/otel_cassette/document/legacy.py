@@ -85,6 +85,10 @@ def step_entry(kind: EntryKind, index: int, step: Mapping[str, JSON]) -> Cassett
         except ValidationError:
             pass  # no model request after all: the step is kept as it is, below
         else:
+            # Chat-shaped as they may be: an agent that reads the step again reads the shape it wrote.
+            given = {"step_args": args, "step_output": output}
+            made = {"step_args": request.to_json(), "step_output": response.to_json()}
+            fields.update({key: value for key, value in given.items() if value != made[key]})
             return CassetteEntry(**fields, step=step["name"], request=request, response=response)
     return CassetteEntry(**fields, name=step["name"], request=args, response=output, opaque=True)
 
@@ -101,10 +105,26 @@ def entry_steps(entries: Iterable[CassetteEntry]) -> list[dict[str, JSON]]:
             {
                 "type": _STEP_OF_KIND[entry.kind],
                 "name": entry.name or extra.get("step") or model or entry.kind,
-                "args": entry.request,
-                "output": entry.response,
-                "latency_ms": entry.latency_ms or 0,
+                "args": _as_given(extra.get("step_args"), entry.request, LLMRequest),
+                "output": _as_given(extra.get("step_output"), _output(entry), LLMResponse),
+                "latency_ms": _plain_number(entry.latency_ms or 0),
                 **(extra.get("step_extra") or {}),
             }
         )
     return steps
+
+
+def _as_given(given: JSON, now: JSON, model: type[LLMRequest | LLMResponse]) -> JSON:
+    """Return a value in the shape the step had, unless the entry was edited since."""
+    if given is None:
+        return now
+    return given if model.model_validate(given).to_json() == now else now
+
+
+def _output(entry: CassetteEntry) -> JSON:
+    """A step has one output: of a generator, the list of what it gave."""
+    return entry.response if entry.yields is None else list(entry.yields)
+
+
+def _plain_number(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else value
