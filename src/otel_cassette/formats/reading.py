@@ -17,7 +17,7 @@ from otel_cassette.formats.registry import ACCEPTED
 from otel_cassette.formats.runs import Index, IsCall, RunKey, TraceFacts, distinct, in_order
 from otel_cassette.formats.sources import BytesPiece, FilePiece, Piece
 from otel_cassette.formats.store import ChunkStore, Findings, StoredSpan, read_json
-from otel_cassette.formats.unpack import Blob, Spool, unpack
+from otel_cassette.formats.unpack import Blob, unpack
 from otel_cassette.model.span import LogRecord, SpanRecord, Trace
 
 _LISTED = 20
@@ -29,7 +29,6 @@ class Reading:
     def __init__(self, is_call: IsCall, run_key: RunKey | None) -> None:
         self.context = ReadContext()
         self.store = ChunkStore(self.context)
-        self.spool = Spool()
         self.warnings: list[str] = []
         self.index = Index(keep=True, is_call=is_call, run_key=run_key)
         self.label: str | None = None
@@ -135,12 +134,20 @@ class Reading:
         try:
             if isinstance(piece, BytesPiece):
                 blob = unpack(
-                    piece.handle, path=None, label=label, spool=self.spool, warnings=self.warnings
+                    piece.handle,
+                    path=None,
+                    label=label,
+                    spool=self.store.spool,
+                    warnings=self.warnings,
                 )
             else:
                 with Path(piece.path).open("rb") as handle:
                     blob = unpack(
-                        handle, path=label, label=label, spool=self.spool, warnings=self.warnings
+                        handle,
+                        path=label,
+                        label=label,
+                        spool=self.store.spool,
+                        warnings=self.warnings,
                     )
         except CassetteFormatError as error:
             if isinstance(piece, FilePiece) and not piece.chosen:
@@ -155,11 +162,16 @@ class Reading:
         findings = self.store.findings = Findings()
         damage = self.store.scan(blob, self.index.add)
         places = list(damage.texts())
+        if places and not findings.read and findings.refusal() is None:
+            reason = f"no JSON value in it can be read: {places[0]}"
+            if not may_be_foreign and blob.kind == "json":
+                raise CassetteFormatError(f"{reason}. Accepted: {ACCEPTED}", path=blob.label)
+            self._leave_out(f"{blob.label or 'the source'}: {reason}")
+            return
         self.warnings += places[:_LISTED]
         if len(places) > _LISTED:
-            self.warnings.append(
-                f"... and {len(places) - _LISTED} more such places in {blob.label or 'the source'}"
-            )
+            more = f"... and {len(places) - _LISTED} more such places"
+            self.warnings.append(f"{more} in {blob.label or 'the source'}")
         self._conclude(findings, blob, may_be_foreign=may_be_foreign)
 
     def _conclude(self, findings: Findings, blob: Blob | None, *, may_be_foreign: bool) -> None:

@@ -20,7 +20,7 @@ from otel_cassette.formats.otlp_proto import read_message
 from otel_cassette.formats.registry import FORMATS
 from otel_cassette.formats.shapes import Shape, recognise
 from otel_cassette.formats.stream import Damage, each_json, each_message
-from otel_cassette.formats.unpack import Blob
+from otel_cassette.formats.unpack import Blob, Spool
 from otel_cassette.model.span import SpanEvent, SpanRecord
 
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -86,6 +86,16 @@ class ChunkStore:
         self._cache: OrderedDict[int, Batch] = OrderedDict()
         self._cached_bytes = 0
         self._open: tuple[Blob, IO[bytes]] | None = None
+        self.spool = Spool()
+
+    def __del__(self) -> None:
+        # Spans of a great source hold the store; when the last is gone, its files are.
+        self.spool.file.close()
+        if self._open is not None:
+            self._open[1].close()
+        for blob in self.blobs:
+            if blob.handle is not None:
+                blob.handle.close()
 
     def scan(self, blob: Blob, sink: Callable[[Batch, int], None]) -> Damage:
         """Read *blob* through, giving each batch with its chunk's number to *sink*."""

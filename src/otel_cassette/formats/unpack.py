@@ -12,6 +12,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -29,6 +30,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
 _LAYER_BYTES = 4 << 20
+_MAX_LAYERS = 3
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive; unpack it first"),
@@ -122,33 +124,55 @@ def unpack(
         CassetteFormatError: It is packed in a way that cannot be undone here, or is no text and no
             protobuf either.
     """
-    start, end = 0, handle.seek(0, 2)
-    layer: Spool | None = None
-    for _ in range(4):
-        handle.seek(start)
-        head = handle.read(min(512, end - start))
+    with ExitStack() as layers:
+        return _unpack(handle, path, label, spool, warnings, layers)
+
+
+def _unpack(
+    handle: IO[bytes],
+    path: str | None,
+    label: str | None,
+    spool: Spool,
+    warnings: list[str],
+    layers: ExitStack,
+) -> Blob | None:
+    end = handle.seek(0, 2)
+    packed_in = 0
+    while packed_in <= _MAX_LAYERS:
+        handle.seek(0)
+        head = handle.read(min(512, end))
         if not head:
             return None
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            pieces, packed = _from_utf16(handle, end), None
-        elif head.startswith(GZIP_MAGIC):
-            pieces, packed = _gunzip(handle, end, label, warnings), end - start
-        elif head.startswith(ZSTD_MAGIC):
-            pieces, packed = _unzstd(handle, end, label, warnings), end - start
-        elif head[4:8] == ZSTD_MAGIC:
-            pieces, packed = _unframe_zstd(handle, end, label, warnings), end - start
-        else:
+        pieces = _unpacked(handle, head, end, label, warnings)
+        if pieces is None:
             kind = _kind_of(head, label)
-            if layer is None:
-                return Blob(kind, start, end, label, path, handle if path is None else None)
+            if not packed_in:
+                return Blob(kind, 0, end, label, path, handle if path is None else None)
             start, end = spool.add(_pieces(handle, end), packed_bytes=None, label=label)
             return Blob(kind, start, end, label, None, spool.file)
         # A file of its own while there may be another layer: a pass reads while it writes.
         layer = Spool(_LAYER_BYTES)
-        start, end = layer.add(pieces, packed_bytes=packed, label=label)
+        layers.callback(layer.file.close)
+        _, end = layer.add(pieces, packed_bytes=end, label=label)
         handle = layer.file
-    msg = "is packed more than three times over"
-    raise CassetteFormatError(msg, path=label)
+        packed_in += 1
+    reason = f"is packed more than {_MAX_LAYERS} times over"
+    raise CassetteFormatError(reason, path=label)
+
+
+def _unpacked(
+    handle: IO[bytes], head: bytes, end: int, label: str | None, warnings: list[str]
+) -> Iterator[bytes] | None:
+    """Return what is inside the outermost packing, or None if there is none."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _from_utf16(handle, end)
+    if head.startswith(GZIP_MAGIC):
+        return _gunzip(handle, end, label, warnings)
+    if head.startswith(ZSTD_MAGIC):
+        return _unzstd(handle, end, label, warnings)
+    if head[4:8] == ZSTD_MAGIC:
+        return _unframe_zstd(handle, end, label, warnings)
+    return None
 
 
 def _kind_of(head: bytes, label: str | None) -> Kind:
