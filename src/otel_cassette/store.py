@@ -7,9 +7,9 @@ indexes. Not here: files (`document.py`), and any decision about a live call (`e
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from otel_cassette.model.entry import (
     CassetteEntry,
@@ -48,6 +48,29 @@ class Assembled:
         return [*self.entries, *self.nested, *self.failures]
 
 
+class CallSource(Protocol):
+    """Further calls of the same recording, told of by something else than wrappers: finished spans.
+
+    Attributes:
+        version: Changes whenever there is more to tell.
+    """
+
+    @property
+    def version(self) -> int:
+        """Changes whenever there is more to tell."""
+        ...
+
+    def join(
+        self, take: Sequence[Ticket], offsets: dict[LaneKey, int]
+    ) -> list[CassetteEntry | CassetteFailure]:
+        """Return the calls of *take* and its own as records, each call once, with their indexes."""
+        ...
+
+    def clear(self) -> None:
+        """Forget what was told so far: it has become the base of the recording."""
+        ...
+
+
 class Journal:
     """Entries that were loaded, and calls recorded since; safe for threads.
 
@@ -63,6 +86,28 @@ class Journal:
         self._number = 0
         self._offsets: dict[LaneKey, int] = {}
         self._made: Assembled | None = None
+        self._made_of = 0
+        self._listeners: tuple[Callable[[Ticket], None], ...] = ()
+        self.source: CallSource | None = None
+
+    def attach(self, source: CallSource) -> CallSource:
+        """Join *source* to the take, unless there is one already; return the one in force."""
+        with self._lock:
+            if self.source is None:
+                self.source = source
+                self._made = None
+            return self.source
+
+    def listen(self, listener: Callable[[Ticket], None]) -> Callable[[], None]:
+        """Have *listener* told of every call that is entered; return what ends that."""
+        with self._lock:
+            self._listeners += (listener,)
+
+        def stop() -> None:
+            with self._lock:
+                self._listeners = tuple(x for x in self._listeners if x is not listener)
+
+        return stop
 
     def begin(self, kind: EntryKind, parent: Ticket | ParentRef | None) -> Ticket:
         """Return a ticket for a call that starts now."""
@@ -83,6 +128,8 @@ class Journal:
             ticket.record = record
             self._take.append(ticket)
             self._made = None
+        for listener in self._listeners:
+            listener(ticket)
 
     def patch(self, decision: Any, record: dict[str, Any]) -> None:
         """Enter the new recording of a played call: in place of its entry, or after the last.
@@ -103,7 +150,13 @@ class Journal:
     def replace(self, records: Iterable[CassetteEntry | CassetteFailure]) -> None:
         """Hold *records* instead of what was held."""
         with self._lock:
-            self._base, self._take, self._patches, self._made = list(records), [], [], None
+            self._base = list(records)
+            self._clear_take()
+
+    def _clear_take(self) -> None:
+        self._take, self._patches, self._made = [], [], None
+        if self.source is not None:
+            self.source.clear()
 
     def settle(self, offsets: dict[LaneKey, int] | None = None) -> None:
         """Make what was recorded so far the base; a further take replaces it by index.
@@ -113,15 +166,14 @@ class Journal:
         """
         with self._lock:
             self._base = self.assembled().records
-            self._take, self._patches = [], []
+            self._clear_take()
             self._offsets = dict(offsets or {})
-            self._made = None
 
     def taken(self) -> dict[LaneKey, int]:
         """Return how far the take has come: the next index of each lane it recorded in."""
         with self._lock:
             counts = dict(self._offsets)
-            for record in _index_take(self._take, self._offsets):
+            for record in self._indexed():
                 if isinstance(record, CassetteEntry):
                     lane = (record.parent, record.kind)
                     counts[lane] = max(counts.get(lane, 0), record.index + 1)
@@ -130,13 +182,19 @@ class Journal:
     def assembled(self) -> Assembled:
         """Return the recording as it stands; made again only after a change."""
         with self._lock:
-            if self._made is None:
-                self._made = self._assemble()
+            version = 0 if self.source is None else self.source.version
+            if self._made is None or version != self._made_of:
+                self._made, self._made_of = self._assemble(), version
             return self._made
+
+    def _indexed(self) -> list[CassetteEntry | CassetteFailure]:
+        if self.source is None:
+            return index_take(self._take, self._offsets)
+        return self.source.join(self._take, self._offsets)
 
     def _assemble(self) -> Assembled:
         base = _apply_patches(self._base, self._patches)
-        taken = _index_take(self._take, self._offsets)
+        taken = self._indexed()
         if taken:
             base = _overlay(base, taken)
         made = Assembled()
@@ -150,8 +208,8 @@ class Journal:
         return made
 
 
-def _index_take(
-    take: list[Ticket], offsets: dict[LaneKey, int]
+def index_take(
+    take: Sequence[Ticket], offsets: dict[LaneKey, int]
 ) -> list[CassetteEntry | CassetteFailure]:
     """Give the finished calls of a take their index: rank by arrival in their lane."""
     made: list[CassetteEntry | CassetteFailure] = []
@@ -172,11 +230,11 @@ def _index_take(
         if record.get("failed"):
             place = failed.get(lane, 0)
             failed[lane] = place + 1
-            refs[ticket.number] = ParentRef(ticket.kind, place, True, parent)
+            refs[ticket.number] = ParentRef(ticket.kind, place, parent, failed=True)
             made.append(CassetteFailure.model_validate({**record, "parent": parent, "follows": count - 1}))
             continue
         counts[lane] = count + 1
-        refs[ticket.number] = ParentRef(ticket.kind, count, False, parent)
+        refs[ticket.number] = ParentRef(ticket.kind, count, parent)
         made.append(CassetteEntry.model_construct(**record, parent=parent, index=count))
     return made
 
@@ -187,7 +245,7 @@ def _overlay(
     """Return the base with a newer take laid over it, entry by entry by index."""
     lanes = {(r.parent, r.kind) for r in taken}
     fresh = {(e.parent, e.kind, e.index): e for e in taken if isinstance(e, CassetteEntry)}
-    replaced = {ParentRef(kind, index, False, parent) for parent, kind, index in fresh}
+    replaced = {ParentRef(kind, index, parent) for parent, kind, index in fresh}
     result: list[CassetteEntry | CassetteFailure] = []
     for record in base:
         if _is_inside(record, replaced):
