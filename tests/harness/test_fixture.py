@@ -9,10 +9,13 @@ import json
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_cassette.cassette import Cassette
 from otel_cassette.errors import CassetteError, CassetteFormatError
-from otel_cassette.harness import Fixture, Recorder, Step, StepType
+from otel_cassette.harness import Fixture, MockLayer, Recorder, Step, StepType
 from otel_cassette.model.entry import CassetteEntry
 
 DATA = Path(__file__).parent.parent / "data" / "sessions"
@@ -235,3 +238,40 @@ class TestCassettes:
             raise AssertionError(customer)
 
         assert get("C-99") == "<redacted:customer>"
+
+    def test_a_trace_becomes_a_session(self) -> None:
+        provider, exporter = TracerProvider(), InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        tracer = provider.get_tracer("hand-made")
+        request = {"model": "m", "messages": [{"role": "user", "content": "Where is A-1?"}]}
+        response = {
+            "choices": [
+                {
+                    "message": {"role": "assistant", "content": "On its way."},
+                    "finish_reason": "stop",
+                }
+            ]
+        }
+        with tracer.start_as_current_span("run"):
+            with tracer.start_as_current_span("tool_call lookup") as span:
+                span.set_attribute("input", '{"order_id": "A-1"}')
+                span.set_attribute(
+                    "output", '{"status": "in transit", "key": "sk-' + "7a" * 16 + '"}'
+                )
+            with tracer.start_as_current_span("llm_call") as span:
+                span.set_attribute("input", json.dumps(request))
+                span.set_attribute("output", json.dumps(response))
+        provider.shutdown()
+        spans = exporter.get_finished_spans()
+        fixture = Fixture.from_trace(spans)
+        assert fixture.session_id == format(spans[0].context.trace_id, "032x")
+        assert (fixture.query, fixture.final_output) == ("Where is A-1?", "On its way.")
+        assert [(s.type.value, s.name) for s in fixture.steps] == [
+            ("tool_call", "lookup"),
+            ("llm", "m"),
+        ]
+        mock = MockLayer(fixture)
+        lookup, model = mock.tool("lookup"), mock.llm("m")
+        assert lookup("A-1") == {"status": "in transit", "key": "<redacted:openai-key>"}
+        assert model(**request)["choices"][0]["message"]["parts"][0]["content"] == "On its way."
+        assert Fixture.from_trace(spans, session_id="s", query="q").session_id == "s"

@@ -60,7 +60,7 @@ def fixture_records(
     counts: dict[str, int] = {}
     records: list[CassetteEntry | CassetteFailure] = []
     for place, step in enumerate(document.get("steps") or ()):
-        kind = _KIND_OF_STEP.get(step.get("type")) if isinstance(step, Mapping) else None
+        kind = _KIND_OF_STEP.get(str(step.get("type"))) if isinstance(step, Mapping) else None
         if kind is None or not isinstance(step.get("name"), str):
             reason = f"steps/{place}: a step has a name and a type of {', '.join(_KIND_OF_STEP)}"
             raise CassetteFormatError(reason, path=path)
@@ -89,7 +89,8 @@ def step_entry(kind: EntryKind, index: int, step: Mapping[str, JSON]) -> Cassett
             given = {"step_args": args, "step_output": output}
             made = {"step_args": request.to_json(), "step_output": response.to_json()}
             fields.update({key: value for key, value in given.items() if value != made[key]})
-            return CassetteEntry(**fields, step=step["name"], request=request, response=response)
+            fields["step"] = step["name"]
+            return CassetteEntry(**fields, request=request, response=response)
     return CassetteEntry(**fields, name=step["name"], request=args, response=output, opaque=True)
 
 
