@@ -60,7 +60,7 @@ def parent_ref(call: Call | None) -> ParentRef | None:
     """Return the reference to a parent that entries carry."""
     if call is None:
         return None
-    return ParentRef(call.kind, call.index, call.failed, parent_ref(call.parent))
+    return ParentRef(call.kind, call.index, failed=call.failed, parent=parent_ref(call.parent))
 
 
 def entry_of(call: Call, tree: SpanTree) -> CassetteEntry:

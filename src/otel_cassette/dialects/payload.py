@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 import msgspec
 
-from otel_cassette.keys.masks import holds_mask, is_whole_mask, media_placeholder
+from otel_cassette.keys.masks import MEDIA_TYPES, holds_mask, is_whole_mask, media_placeholder
 from otel_cassette.model.chat import content_parts, message_parts
 from otel_cassette.model.entry import Integrity
 from otel_cassette.model.llm import unwrap_tool
@@ -62,7 +62,8 @@ class Messages(NamedTuple):
 
     Attributes:
         items: `{"role", "parts", ...}`, plain JSON.
-        integrity: `redacted` when content was hidden, `absent` when there is no message.
+        integrity: `redacted` when all content was hidden, `partial` when some parts lost theirs (a
+            mask in its place can still be compared), `absent` when there is no message.
     """
 
     items: list[dict[str, Any]]
@@ -106,10 +107,10 @@ def decode_json(value: JSON) -> Payload:
     if not isinstance(value, str):
         return Payload(plain(value), "whole")
     if value[:1] not in _JSON_STARTS and value[:2] != "[{":
-        if is_whole_mask(value):
-            return Payload(value, "redacted")
         if not value.strip():
             return ABSENT
+        if is_whole_mask(value):
+            return Payload(value, "redacted")
     try:
         return Payload(_decode(value), "whole")
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -146,10 +147,18 @@ def _decode_slowly(text: str) -> Payload:
         return Payload(plain(json.loads(text, parse_constant=str)), "whole")
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        cut = at_end or (error.msg.startswith("Invalid \\") and error.pos >= len(text) - 6)
+        cut = at_end or _is_cut_token(text[error.pos :])
         return Payload(text, "truncated" if cut and text.lstrip()[:1] in '{["' else "suspect")
     except (RecursionError, ValueError):
         return Payload(text, "suspect")
+
+
+def _is_cut_token(rest: str) -> bool:
+    """Whether what the parser stumbled over is the beginning of a literal or an escape."""
+    rest = rest.rstrip("\ufffd")
+    words = ("true", "false", "null", "-")
+    escape = rest[:1] == "\\" or (rest[:1] == "u" and len(rest) < 5)
+    return any(word.startswith(rest) for word in words) or (escape and len(rest) <= 6)
 
 
 def text_integrity(text: str) -> Integrity:
@@ -198,7 +207,7 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
     if not isinstance(value, Sequence) or not value:
         return Messages([], "absent")
     items: list[dict[str, Any]] = []
-    hidden = texts = 0
+    hidden = missing = shown_parts = 0
     for message in value:
         if isinstance(message, str):
             message = {"role": role, "content": message}  # noqa: PLW2901 - bare text is a message
@@ -206,7 +215,7 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
             return Messages([], "suspect")
         given = message.get("parts")
         if type(given) is list and all(map(_is_plain, given)):
-            texts += len(given)
+            shown_parts += len(given)
             items.append(_message(message, given, role))
             continue
         try:
@@ -215,9 +224,18 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
             # Fields of the wrong type: what is read here comes from anywhere.
             return Messages([], "suspect")
         hidden += lost
-        texts += shown
+        shown_parts += shown
+        if lost:
+            missing += lost - sum(map(_is_masked, parts))
         items.append(_message(message, parts, role))
-    return Messages(items, "redacted" if hidden and hidden >= texts else "whole")
+    if hidden and not shown_parts:
+        return Messages(items, "redacted")
+    return Messages(items, "partial" if missing > 0 else "whole")
+
+
+def _is_masked(part: Mapping[str, Any]) -> bool:
+    content = part.get(_CONTENT_KEY.get(str(part.get("type")), ""))
+    return isinstance(content, str) and is_whole_mask(content)
 
 
 def _message(message: Mapping[str, Any], parts: list[dict[str, Any]], role: str) -> dict[str, Any]:
@@ -343,7 +361,8 @@ def _valid_part(part: Mapping[str, Any]) -> tuple[dict[str, Any] | None, bool]:
         return None, False
     if not isinstance(content, str):
         valid[key] = content = json.dumps(content, ensure_ascii=False)
-    return valid, is_whole_mask(content) and not media_placeholder(valid)
+    stands_for_media = kind in MEDIA_TYPES and media_placeholder(valid)
+    return valid, is_whole_mask(content) and not stands_for_media
 
 
 def read_parts(value: JSON) -> tuple[list[dict[str, Any]], Integrity]:
