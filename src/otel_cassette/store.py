@@ -49,11 +49,7 @@ class Assembled:
 
 
 class CallSource(Protocol):
-    """Further calls of the same recording, told of by something else than wrappers: finished spans.
-
-    Attributes:
-        version: Changes whenever there is more to tell.
-    """
+    """Further calls of the same recording, told of by something else than wrappers: finished spans."""
 
     @property
     def version(self) -> int:

@@ -6,6 +6,7 @@ from otel_cassette.session.context import (
     SessionBlock,
     current_session,
     inside,
+    open_sessions,
     session_in,
 )
 from otel_cassette.session.playback import Playback, PlaybackOptions, Step
@@ -19,5 +20,6 @@ __all__ = [
     "Step",
     "current_session",
     "inside",
+    "open_sessions",
     "session_in",
 ]

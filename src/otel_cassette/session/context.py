@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
@@ -221,6 +221,15 @@ def current_session(context: Context | None = None) -> Session | None:
         )
         raise CassetteError(msg)
     return candidates[0] if candidates else None
+
+
+def open_sessions() -> Sequence[Session]:
+    """Return the sessions that are open, in the order they were opened.
+
+    One and the same list for the life of the process, kept up to date: a span processor looks at
+    it on every span. It is for reading only.
+    """
+    return _active
 
 
 def inside() -> Step | None:
