@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from pydantic_core import to_json
@@ -17,7 +18,13 @@ from otel_cassette.clients.llm import CassetteLLM
 from otel_cassette.clients.tools import ToolWrapping
 from otel_cassette.clients.tracing import retrace, traced_function
 from otel_cassette.diff import ReplayDivergence
-from otel_cassette.document import FileClaim, read_document, record_key, write_atomically, write_lines
+from otel_cassette.document import (
+    FileClaim,
+    read_document,
+    record_key,
+    write_atomically,
+    write_lines,
+)
 from otel_cassette.engine import CallOutcome
 from otel_cassette.errors import CassetteError, CassetteFormatError
 from otel_cassette.keys import ComparisonRules
@@ -42,7 +49,6 @@ from otel_cassette.traces import assemble_trace, check_playable, read_run
 JSON = Any
 PathLike = Any
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R", CassetteEntry, CassetteFailure)
 MODES: tuple[CassetteMode, ...] = ("record", "strict", "lenient", "fallthrough")
 
 
@@ -209,11 +215,23 @@ class Cassette:
 
     @overload
     def wrap_tool(
-        self, fn: F, /, *, name: str | None = None, restore: bool = False, ignore_args: Iterable[str] = ()
+        self,
+        fn: F,
+        /,
+        *,
+        name: str | None = None,
+        restore: bool = False,
+        ignore_args: Iterable[str] = (),
     ) -> F: ...
     @overload
     def wrap_tool(
-        self, fn: None = None, /, *, name: str | None = None, restore: bool = False, ignore_args: Iterable[str] = ()
+        self,
+        fn: None = None,
+        /,
+        *,
+        name: str | None = None,
+        restore: bool = False,
+        ignore_args: Iterable[str] = (),
     ) -> Callable[[F], F]: ...
     def wrap_tool(
         self,
@@ -241,8 +259,12 @@ class Cassette:
     @overload
     def wrap_retriever(self, fn: F, /, *, name: str | None = None) -> F: ...
     @overload
-    def wrap_retriever(self, fn: None = None, /, *, name: str | None = None) -> Callable[[F], F]: ...
-    def wrap_retriever(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    def wrap_retriever(
+        self, fn: None = None, /, *, name: str | None = None
+    ) -> Callable[[F], F]: ...
+    def wrap_retriever(
+        self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None
+    ) -> Any:
         """Return a retriever behind this cassette; also a decorator. As `wrap_tool`."""
         return self._wrap("retrieval", fn, name)
 
@@ -462,6 +484,15 @@ class Cassette:
             record_new: Likewise.
             trace_id: The run, where the source holds several.
             merge: Take all that the source holds as one run.
+            metadata: Added to what the trace says of itself.
+            match: As for `Cassette`.
+            kinds: Likewise.
+            ignore: Likewise.
+            normalize: Likewise.
+            redact: Rules applied to what the trace holds, and to live requests.
+            record_errors: As for `Cassette`.
+            allow_unverified: Likewise.
+            allow_partial: Likewise.
 
         Returns:
             The cassette; `report` says of every call span whether it can be replayed, and why not.
@@ -493,7 +524,11 @@ class Cassette:
 
     def _take(self, assembly: Assembly, source: str | None) -> None:
         """Take over what a trace holds, masked."""
-        records = [*assembly.entries, *assembly.nested, *assembly.failures]
+        records: list[CassetteEntry | CassetteFailure] = [
+            *assembly.entries,
+            *assembly.nested,
+            *assembly.failures,
+        ]
         if self._redactor is not None:
             records = [mask_record(record, self._redactor) for record in records]
         self._journal.replace(records)
@@ -522,7 +557,9 @@ class Cassette:
 class RecordingBlock(SessionBlock):
     """The block of `Cassette.recording`: claims the file, saves at the end."""
 
-    def __init__(self, cassette: Cassette, session: Session, path: PathLike | None, *, span: bool) -> None:
+    def __init__(
+        self, cassette: Cassette, session: Session, path: PathLike | None, *, span: bool
+    ) -> None:
         super().__init__(session, span=span, on_exit=self._save)
         self._cassette = cassette
         self._path = path
@@ -533,7 +570,12 @@ class RecordingBlock(SessionBlock):
             self._claim.__enter__()
         return super().__enter__()
 
-    def __exit__(self, exc_type: Any, exc: Any, traceback: Any) -> None:
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         try:
             super().__exit__(exc_type, exc, traceback)
         finally:
@@ -549,38 +591,37 @@ def in_file_order(
     entries: list[CassetteEntry], nested: list[CassetteEntry], failures: list[CassetteFailure]
 ) -> list[CassetteEntry | CassetteFailure]:
     """Return records as they stand in a file: nested calls after their parent, failures at their place."""
-    result: list[CassetteEntry | CassetteFailure] = []
-    inside: dict[Any, list[CassetteEntry | CassetteFailure]] = {}
-    after: dict[Any, list[CassetteFailure]] = {}
+    inside: dict[ParentRef | None, list[CassetteEntry]] = {}
+    for entry in nested:
+        inside.setdefault(entry.parent, []).append(entry)
+    after: dict[tuple[ParentRef | None, str, int], list[CassetteFailure]] = {}
     for failure in failures:
         after.setdefault((failure.parent, failure.kind, failure.follows), []).append(failure)
-    for record in nested:
-        inside.setdefault(record.parent, []).append(record)
-    done: set[int] = set()
-
-    def place(record: CassetteEntry | CassetteFailure) -> None:
-        if id(record) in done:
-            return
-        done.add(id(record))
-        result.append(record)
-        if isinstance(record, CassetteEntry):
-            for child in inside.get(_ref_key(record), ()):
-                place(child)
-            for failure in after.get((record.parent, record.kind, record.index), ()):
-                place(failure)
-
-    for (_, _, follows), early in after.items():
-        if follows < 0:
-            for failure in early:
-                place(failure)
+    early = [f for (_, _, follows), group in after.items() if follows < 0 for f in group]
+    result: list[CassetteEntry | CassetteFailure] = list(early)
     for entry in entries:
-        place(entry)
-    for rest in (*nested, *failures):
-        place(rest)
+        result += _with_followers(entry, inside, after)
+    placed = {id(record) for record in result}
+    rest: list[CassetteEntry | CassetteFailure] = [*nested, *failures]
+    return [*result, *(record for record in rest if id(record) not in placed)]
+
+
+def _with_followers(
+    entry: CassetteEntry,
+    inside: Mapping[ParentRef | None, list[CassetteEntry]],
+    after: Mapping[tuple[ParentRef | None, str, int], list[CassetteFailure]],
+) -> list[CassetteEntry | CassetteFailure]:
+    """Return an entry, the calls made inside it, and the failures that came right after it."""
+    result: list[CassetteEntry | CassetteFailure] = [entry]
+    for child in inside.get(_ref_key(entry), ()):
+        result += _with_followers(child, inside, after)
+    result += after.get((entry.parent, entry.kind, entry.index), ())
     return result
 
 
-def mask_record(record: R, redactor: Redactor) -> R:
+def mask_record(
+    record: CassetteEntry | CassetteFailure, redactor: Redactor
+) -> CassetteEntry | CassetteFailure:
     """Return a record without its secrets; the same object where it has none."""
     payload = {
         name: value
@@ -593,8 +634,8 @@ def mask_record(record: R, redactor: Redactor) -> R:
     return record if masked is payload else record.model_copy(update=masked)
 
 
-def _ref_key(entry: CassetteEntry) -> Any:
-    return ParentRef(entry.kind, entry.index, False, entry.parent)
+def _ref_key(entry: CassetteEntry) -> ParentRef:
+    return ParentRef(entry.kind, entry.index, entry.parent)
 
 
 def _with_key(record: Any) -> Any:
@@ -630,7 +671,9 @@ def check_kinds(kinds: Iterable[str] | None) -> frozenset[str] | None:
     result = frozenset((kinds,) if isinstance(kinds, str) else kinds)
     unknown = result - set(KINDS)
     if unknown:
-        msg = f"kinds={sorted(result)!r}: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}"
+        msg = (
+            f"kinds={sorted(result)!r}: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}"
+        )
         raise ValueError(msg)
     return result
 
@@ -643,6 +686,8 @@ def check_unique(records: Iterable[CassetteEntry | CassetteFailure]) -> None:
             continue
         place = (record.parent, record.kind, record.index)
         if place in seen:
-            reason = f"two entries of kind {record.kind!r} have index {record.index}; each needs its own"
-            raise CassetteFormatError(reason)
+            reason = (
+                f"two entries of kind {record.kind!r} have index {record.index}; each needs its own"
+            )
+            raise CassetteFormatError(reason=reason)
         seen.add(place)

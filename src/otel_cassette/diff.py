@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -57,10 +57,9 @@ def request_diff(
     truncated = False
     shown: list[str] = []
     for line in lines[:max_lines]:
-        if len(line) > max_line_chars:
-            line = f"{line[: max(0, max_line_chars - 3)]}..."
-            truncated = True
-        shown.append(line)
+        is_long = len(line) > max_line_chars
+        shown.append(f"{line[: max(0, max_line_chars - 3)]}..." if is_long else line)
+        truncated = truncated or is_long
     if len(lines) > max_lines:
         shown.append(f"... ({len(lines) - max_lines} more diff lines)")
         truncated = True
@@ -127,7 +126,7 @@ class ReplayDivergence(BaseModel):
         note: What else is known, in a sentence.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     kind: EntryKind
     index: int
@@ -197,8 +196,10 @@ class ReplayDivergence(BaseModel):
             reason = "extra_call"
         else:
             reason = "tool_changed" if expected_name != actual_name else "request_changed"
-        before = expected or _canonical(kind, expected_name, expected_request, present[0])
-        after = actual or _canonical(kind, actual_name, actual_request, present[1])
+        before = expected or (
+            _canonical(kind, expected_name, expected_request) if present[0] else None
+        )
+        after = actual or (_canonical(kind, actual_name, actual_request) if present[1] else None)
         diff, truncated = request_diff(
             before.fields if before and present[0] else None,
             after.fields if after and present[1] else None,
@@ -262,9 +263,7 @@ class ReplayDivergence(BaseModel):
         return f"{self.summary()}\n{self.diff}" if self.diff else self.summary()
 
 
-def _canonical(kind: EntryKind, name: str | None, request: Any, present: bool) -> CanonicalRequest | None:
-    if not present:
-        return None
+def _canonical(kind: EntryKind, name: str | None, request: Any) -> CanonicalRequest:
     if kind in MODEL_KINDS and isinstance(request, dict):
         return llm_request(request, kind=kind)
     return tool_request(name or "", request, kind=kind)

@@ -227,7 +227,9 @@ def index_take(
             place = failed.get(lane, 0)
             failed[lane] = place + 1
             refs[ticket.number] = ParentRef(ticket.kind, place, parent, failed=True)
-            made.append(CassetteFailure.model_validate({**record, "parent": parent, "follows": count - 1}))
+            made.append(
+                CassetteFailure.model_validate({**record, "parent": parent, "follows": count - 1})
+            )
             continue
         counts[lane] = count + 1
         refs[ticket.number] = ParentRef(ticket.kind, count, parent)
@@ -272,7 +274,9 @@ def _apply_patches(
     if not patches:
         return list(base)
     result = list(base)
-    places = {(r.parent, r.kind, r.index): i for i, r in enumerate(result) if isinstance(r, CassetteEntry)}
+    places = {
+        (r.parent, r.kind, r.index): i for i, r in enumerate(result) if isinstance(r, CassetteEntry)
+    }
     last: dict[LaneKey, int] = {}
     for parent, kind, index in places:
         last[parent, kind] = max(last.get((parent, kind), -1), index)
@@ -286,5 +290,7 @@ def _apply_patches(
             result[at] = CassetteEntry.model_construct(**record, parent=parent, index=entry.index)
             continue
         last[parent, kind] = last.get((parent, kind), -1) + 1
-        result.append(CassetteEntry.model_construct(**record, parent=parent, index=last[parent, kind]))
+        result.append(
+            CassetteEntry.model_construct(**record, parent=parent, index=last[parent, kind])
+        )
     return result

@@ -80,13 +80,15 @@ def assemble_trace(trace: Trace | Sequence[Trace]) -> Assembly:
     return assemble([s for t in runs for s in t.spans], [r for t in runs for r in t.logs])
 
 
-def read_run(source: Any, *, trace_id: str | None = None, merge: bool = False) -> Trace | list[Trace]:
+def read_run(
+    source: Any, *, trace_id: str | None = None, merge: bool = False
+) -> Trace | list[Trace]:
     """Return the run that *source* holds: traces as they are, anything else through `load_trace`."""
     if isinstance(source, Trace) and trace_id is None:
         return source
-    if isinstance(source, list | tuple) and source and all(isinstance(t, Trace) for t in source):
-        if trace_id is None:
-            return list(source)
+    several = isinstance(source, list | tuple) and source
+    if several and trace_id is None and all(isinstance(t, Trace) for t in source):
+        return list(source)
     return load_trace(source, trace_id, merge=merge)
 
 
@@ -216,7 +218,9 @@ def compare(
         verdict = "diverged"
     elif run.unverified or not run.compared:
         verdict = "cannot_tell"
-    return Comparison(verdict, tuple(run.divergences), tuple(run.unverified), run.compared, run.scopes)
+    return Comparison(
+        verdict, tuple(run.divergences), tuple(run.unverified), run.compared, run.scopes
+    )
 
 
 class _Run:
@@ -250,7 +254,11 @@ class _Run:
             elif outcome.scope is not None:
                 self.compared += 1
                 known = self.scopes.get(outcome.kind)
-                both = outcome.scope if known is None else tuple(t for t in known if t in outcome.scope)
+                both = (
+                    outcome.scope
+                    if known is None
+                    else tuple(t for t in known if t in outcome.scope)
+                )
                 self.scopes[outcome.kind] = both
 
     @classmethod
@@ -296,4 +304,4 @@ def check_playable(assembly: Assembly, source: object | None) -> None:
         return
     remedies = "; ".join(assembly.report.remedies) or "see the report"
     reason = f"none of the {len(calls)} call spans can be played: {remedies}"
-    raise CassetteFormatError(reason, path=source, report=assembly.report)
+    raise CassetteFormatError(reason=reason, path=source, report=assembly.report)

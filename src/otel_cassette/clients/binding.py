@@ -28,7 +28,7 @@ def flavour_of(fn: Callable[..., Any]) -> Flavour:
     while hasattr(target, "func") and not inspect.isroutine(target):
         target = target.func
     if not inspect.isroutine(target) and not inspect.isclass(target):
-        target = getattr(target, "__call__", target)
+        target = type(target).__call__ if callable(target) else target
     if inspect.isasyncgenfunction(target):
         return "async_generator"
     if inspect.isgeneratorfunction(target):
@@ -45,15 +45,22 @@ class ToolSignature:
         ignore_args: Parameters that are no arguments (clients, connections).
     """
 
-    def __init__(self, fn: Callable[..., Any], name: str, ignore_args: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], name: str, ignore_args: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self._ignored = frozenset(ignore_args)
         self._fn = fn
         try:
             self._signature: inspect.Signature | None = inspect.signature(fn)
-        except (TypeError, ValueError):  # builtins without a signature: keywords by name, the rest by place
+        except (
+            TypeError,
+            ValueError,
+        ):  # builtins without a signature: keywords by name, the rest by place
             self._signature = None
-        unknown = self._ignored - set(self._signature.parameters if self._signature else self._ignored)
+        unknown = self._ignored - set(
+            self._signature.parameters if self._signature else self._ignored
+        )
         if unknown:
             msg = f"ignore_args of tool {name!r}: it has no parameter {', '.join(sorted(unknown))}"
             raise CassetteError(msg)
@@ -71,6 +78,7 @@ class ToolSignature:
         return {name: self._plain(name, value) for name, value in self.bound(args, kwargs).items()}
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by parameter name, as they are."""
         if self._signature is None:
             return {**({"args": list(args)} if args else {}), **kwargs}
         bound = self._signature.bind(*args, **kwargs)
@@ -113,7 +121,14 @@ def _item_type(annotation: Any) -> Any:
     """Return what a generator yields; any other annotation as it is."""
     origin = typing.get_origin(annotation)
     name = getattr(origin, "__name__", "")
-    if name in ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator"):
+    if name in (
+        "Iterator",
+        "Iterable",
+        "Generator",
+        "AsyncIterator",
+        "AsyncIterable",
+        "AsyncGenerator",
+    ):
         return typing.get_args(annotation)[0]
     return annotation
 

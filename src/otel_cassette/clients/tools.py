@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
 from otel_cassette.clients.binding import ToolSignature, flavour_of
@@ -47,7 +47,7 @@ class ToolWrapping:
     ) -> None:
         self.fn = fn
         self.kind: EntryKind = kind
-        self.name = name or getattr(fn, "__name__", type(fn).__name__)
+        self.name: str = name or getattr(fn, "__name__", None) or type(fn).__name__
         self._own = own
         self._signature = ToolSignature(fn, self.name, ignore_args)
         self._restore = self._signature.restorer() if restore else None
@@ -118,7 +118,7 @@ class ToolWrapping:
 
     def _generator(self) -> Callable[..., Any]:
         @functools.wraps(self.fn)
-        def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             step = self._begin(args, kwargs)
             if step.action == "play":
                 yield from map(self._item, recorded_yields(step.entry))
@@ -210,6 +210,7 @@ class Clock:
 
     @property
     def elapsed_ms(self) -> float:
+        """Milliseconds since the clock was made."""
         return (time.perf_counter() - self._start) * 1000
 
 
@@ -223,12 +224,15 @@ class Yields:
         self._clock = Clock()
 
     def add(self, item: Any) -> None:
+        """Take note of one value."""
         self._items.append(self._wrapping.plain_item(item))
 
     def ended(self, value: Any) -> None:
+        """The generator came to its end and returned *value*."""
         self._enter(response=self._wrapping.plain_item(value))
 
     def left_early(self) -> None:
+        """The consumer left."""
         self._enter(response=None, response_integrity="partial")
 
     def broke(self, error: Exception) -> None:

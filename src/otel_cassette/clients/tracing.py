@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -57,7 +57,9 @@ def traced_function(fn: Any) -> TracedFunction | None:
     return found if isinstance(found, TracedFunction) else None
 
 
-def retrace(traced: TracedFunction, fn: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+def retrace(
+    traced: TracedFunction, fn: Callable[..., Any], *, name: str | None = None
+) -> Callable[..., Any]:
     """Return *fn* behind the tracing wrapper that *traced* stood behind."""
     return wrap_tool(fn, name=name or traced.name)
 
@@ -80,7 +82,7 @@ def wrap_tool(fn: Callable[..., Any] | None = None, /, *, name: str | None = Non
     """
     if fn is None:
         return lambda target: wrap_tool(target, name=name)
-    tracing = _ToolTracing(fn, name or getattr(fn, "__name__", type(fn).__name__))
+    tracing = _ToolTracing(fn, name or getattr(fn, "__name__", None) or type(fn).__name__)
     make = {
         "sync": tracing.sync,
         "async": tracing.asynchronous,
@@ -141,7 +143,7 @@ class _ToolTracing:
 
     def generator(self) -> Callable[..., Any]:
         @functools.wraps(self.fn)
-        def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             span = self._start(args, kwargs)
             source = self.fn(*args, **kwargs)
             items: list[Any] = []
@@ -202,11 +204,15 @@ def _lossy(value: Any) -> Any:
 
 def _current(span: Span) -> Any:
     """Make a span current, and mark it where the block raises; it is not ended."""
-    return trace.use_span(span, end_on_exit=False, record_exception=True, set_status_on_exception=True)
+    return trace.use_span(
+        span, end_on_exit=False, record_exception=True, set_status_on_exception=True
+    )
 
 
 def _ending(span: Span) -> Any:
-    return trace.use_span(span, end_on_exit=True, record_exception=True, set_status_on_exception=True)
+    return trace.use_span(
+        span, end_on_exit=True, record_exception=True, set_status_on_exception=True
+    )
 
 
 class TracedLLM:
@@ -258,7 +264,7 @@ class TracedLLM:
                 chunks.append(as_chunk(to_plain(chunk)))
                 yield chunk
         finally:
-            self._finish_stream(span, chunks, early)
+            self._finish_stream(span, chunks, early=early)
 
     async def astream(self, request: Any) -> AsyncIterator[Any]:
         """Yield the pieces of the client's `astream`; the span ends with the last one."""
@@ -278,7 +284,7 @@ class TracedLLM:
                 chunks.append(as_chunk(to_plain(chunk)))
                 yield chunk
         finally:
-            self._finish_stream(span, chunks, early)
+            self._finish_stream(span, chunks, early=early)
 
     def _start(self, request: LLMRequest) -> Span:
         model = request.model or _text(getattr(self.client, "model", None))
@@ -320,7 +326,7 @@ class TracedLLM:
         span.set_attribute(names.RESPONSE_ATTR, dump(plain))
         span.set_attributes(_response_attributes(response))
 
-    def _finish_stream(self, span: Span, chunks: list[StreamChunk], early: bool) -> None:
+    def _finish_stream(self, span: Span, chunks: list[StreamChunk], *, early: bool) -> None:
         if chunks:
             self._finish(span, LLMResponse.from_chunks(chunks, ended_early=early))
         elif early and span.is_recording():
@@ -370,5 +376,3 @@ def wrap_llm(client: Any, *, include_raw: bool = False) -> TracedLLM:
         TypeError: For anything else.
     """
     return TracedLLM(client, include_raw=include_raw)
-
-

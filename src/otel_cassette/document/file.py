@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -28,6 +29,9 @@ from otel_cassette.model.entry import (
     CassetteFailure,
     CassetteHeader,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PathLike = str | os.PathLike[str]
 MAX_FILE_BYTES = 4 * 1024**3
@@ -51,7 +55,7 @@ def read_document(path: PathLike) -> Document:
     data = Path(path).read_bytes()
     if not data.strip():
         reason = "the file is empty; an empty cassette has a header line. Record it again"
-        raise CassetteFormatError(reason, path=path)
+        raise CassetteFormatError(reason=reason, path=path)
     return parse_document(decode_utf8(data, path), path)
 
 
@@ -62,7 +66,7 @@ def decode_utf8(data: bytes, path: object | None) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         reason = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; save the file as UTF-8"
-        raise CassetteFormatError(reason, path=path, line=line) from error
+        raise CassetteFormatError(reason=reason, path=path, line=line) from error
 
 
 def parse_document(text: str, path: object | None = None) -> Document:
@@ -88,21 +92,21 @@ def _header(value: dict[str, object], path: object | None, line: int) -> Cassett
         return CassetteHeader(metadata=metadata if isinstance(metadata, dict) else {})
     if name != CASSETTE_FORMAT:
         reason = f"the header says format {name!r}; a cassette says {CASSETTE_FORMAT!r}"
-        raise CassetteFormatError(reason, path=path, line=line)
+        raise CassetteFormatError(reason=reason, path=path, line=line)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         reason = f"the header says version {version!r}; this package writes {CASSETTE_VERSION}"
-        raise CassetteFormatError(reason, path=path, line=line)
+        raise CassetteFormatError(reason=reason, path=path, line=line)
     if version > CASSETTE_VERSION:
         reason = (
             f"the file is of version {version}, this package reads up to {CASSETTE_VERSION}: "
             "install a newer one, pip install --upgrade otel-cassette"
         )
-        raise CassetteFormatError(reason, path=path, line=line)
+        raise CassetteFormatError(reason=reason, path=path, line=line)
     try:
         return CassetteHeader.model_validate(value)
     except ValueError as error:
         reason = f"the header is damaged: {str(error).splitlines()[-1].strip()}"
-        raise CassetteFormatError(reason, path=path, line=line) from error
+        raise CassetteFormatError(reason=reason, path=path, line=line) from error
 
 
 class FileClaim:
@@ -116,13 +120,15 @@ class FileClaim:
 
     def __init__(self, path: PathLike) -> None:
         self._path = Path(path)
-        name = hashlib.sha256(str(self._path.resolve()).encode("utf-8", "surrogateescape")).hexdigest()
+        name = hashlib.sha256(
+            str(self._path.resolve()).encode("utf-8", "surrogateescape")
+        ).hexdigest()
         user = os.getuid() if hasattr(os, "getuid") else "user"
         folder = Path(tempfile.gettempdir()) / f"otel-cassette-{user}"
         folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = FileLock(folder / f"{name[:32]}.lock", timeout=0, thread_local=False)
 
-    def __enter__(self) -> FileClaim:
+    def __enter__(self) -> Self:
         try:
             self._lock.acquire()
         except Timeout as error:
@@ -154,7 +160,9 @@ def write_atomically(path: PathLike, lines: Iterable[str]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         temporary = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n", errors="surrogatepass") as stream:
+        with os.fdopen(
+            handle, "w", encoding="utf-8", newline="\n", errors="surrogatepass"
+        ) as stream:
             for line in lines:
                 stream.write(line)
             stream.flush()

@@ -52,9 +52,11 @@ def fixture_records(
     version = document.get("schema_version")
     if version != FIXTURE_SCHEMA:
         reason = f"the session fixture is of schema {version!r}; {FIXTURE_SCHEMA!r} is read"
-        raise CassetteFormatError(reason, path=path)
+        raise CassetteFormatError(reason=reason, path=path)
     metadata = {k: document[k] for k in _FIXTURE_FIELDS if k in document}
-    extra = {k: v for k, v in document.items() if k not in (*_FIXTURE_FIELDS, "schema_version", "steps")}
+    extra = {
+        k: v for k, v in document.items() if k not in (*_FIXTURE_FIELDS, "schema_version", "steps")
+    }
     if extra:
         metadata["fixture_extra"] = extra
     counts: dict[str, int] = {}
@@ -63,7 +65,7 @@ def fixture_records(
         kind = _KIND_OF_STEP.get(str(step.get("type"))) if isinstance(step, Mapping) else None
         if kind is None or not isinstance(step.get("name"), str):
             reason = f"steps/{place}: a step has a name and a type of {', '.join(_KIND_OF_STEP)}"
-            raise CassetteFormatError(reason, path=path)
+            raise CassetteFormatError(reason=reason, path=path)
         index = counts.get(kind, 0)
         counts[kind] = index + 1
         records.append(step_entry(kind, index, step))
@@ -72,14 +74,25 @@ def fixture_records(
 
 def step_entry(kind: EntryKind, index: int, step: Mapping[str, JSON]) -> CassetteEntry:
     """Return one step of a session fixture as an entry."""
-    fields: dict[str, JSON] = {"kind": kind, "index": index, "latency_ms": step.get("latency_ms") or None}
-    extra = {k: v for k, v in step.items() if k not in ("type", "name", "args", "output", "latency_ms")}
+    fields: dict[str, JSON] = {
+        "kind": kind,
+        "index": index,
+        "latency_ms": step.get("latency_ms") or None,
+    }
+    extra = {
+        k: v for k, v in step.items() if k not in ("type", "name", "args", "output", "latency_ms")
+    }
     if extra:
         fields["step_extra"] = extra
     args, output = step.get("args"), step.get("output")
     if kind != "llm":
         return CassetteEntry(**fields, name=step["name"], request=args, response=output)
-    if isinstance(args, Mapping) and isinstance(output, Mapping) and args.get("messages") and output.get("choices"):
+    if (
+        isinstance(args, Mapping)
+        and isinstance(output, Mapping)
+        and args.get("messages")
+        and output.get("choices")
+    ):
         try:
             request, response = LLMRequest.model_validate(args), LLMResponse.model_validate(output)
         except ValidationError:

@@ -23,6 +23,7 @@ from otel_cassette.model.entry import (
     ParentRef,
     RecordedCall,
     parent_json,
+    parent_ref,
 )
 
 JSON = Any
@@ -110,7 +111,11 @@ class LineWriter:
             line["request"] = record.request
         else:
             earlier, count = shared
-            fields = [f for f in _SHARED_FIELDS if f in record.request and record.request[f] == earlier.request.get(f)]
+            fields = [
+                f
+                for f in _SHARED_FIELDS
+                if f in record.request and record.request[f] == earlier.request.get(f)
+            ]
             rest = {k: v for k, v in record.request.items() if k not in fields}
             rest["messages"] = record.request["messages"][count:]
             line["request"] = rest
@@ -186,7 +191,8 @@ class LineReader:
             CassetteFormatError: When the line is no record, or repeats a (parent, kind, index).
         """
         if not isinstance(data, dict):
-            raise self._error(f"an entry is a JSON object, this is a {_json_type(data)}", line)
+            msg = f"an entry is a JSON object, this is a {_json_type(data)}"
+            raise self._error(msg, line)
         data = dict(data)
         try:
             reference = data.pop("messages_from", None)
@@ -196,14 +202,16 @@ class LineReader:
                 )
             else:
                 if "response" not in data:
-                    raise self._error('the entry has no "response"; a recorded None is written as null', line)
+                    msg = 'the entry has no "response"; a recorded None is written as null'
+                    raise self._error(msg, line)
                 record = CassetteEntry.model_validate(self._expand(data, reference, line))
         except ValidationError as error:
             raise self._error(_first_problem(error), line) from error
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CassetteFormatError):
                 raise
-            raise self._error(f"not a cassette entry: {error!r}", line) from error
+            msg = f"not a cassette entry: {error!r}"
+            raise self._error(msg, line) from error
         if isinstance(record, CassetteEntry):
             self._remember(record, line)
         return record
@@ -225,10 +233,7 @@ class LineReader:
         if reference is None:
             return data
         from_index, count = reference["index"], reference["count"]
-        parent = CassetteEntry.model_construct().parent
-        if data.get("parent") is not None:
-            parent = RecordedCall.model_validate({"kind": "llm", "parent": data["parent"]}).parent
-        earlier = self._requests.get((parent, from_index))
+        earlier = self._requests.get((parent_ref(data.get("parent")), from_index))
         if earlier is None or len(earlier.get("messages", ())) < count:
             msg = (
                 f"messages_from names {count} messages of llm entry {from_index}, which no earlier line "
@@ -242,7 +247,7 @@ class LineReader:
         return {**data, "request": request}
 
     def _error(self, reason: str, line: int) -> CassetteFormatError:
-        return CassetteFormatError(reason, path=self._path, line=line)
+        return CassetteFormatError(reason=reason, path=self._path, line=line)
 
 
 def _first_problem(error: ValidationError) -> str:
@@ -270,12 +275,12 @@ def parse_lines(text: str, path: object | None) -> Iterator[tuple[int, JSON]]:
             yield number, json.loads(line, parse_constant=_reject_constant)
         except RecursionError:
             reason = f"nested deeper than {MAX_DEPTH} levels or so; no cassette is"
-            raise CassetteFormatError(reason, path=path, line=number) from None
+            raise CassetteFormatError(reason=reason, path=path, line=number) from None
         except ValueError as error:
             detail = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
             reason = f"not JSON{column}: {detail}; the line is damaged or was edited by hand"
-            raise CassetteFormatError(reason, path=path, line=number) from error
+            raise CassetteFormatError(reason=reason, path=path, line=number) from error
 
 
 def _reject_constant(name: str) -> JSON:

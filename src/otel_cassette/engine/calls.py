@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from otel_cassette.diff import ReplayDivergence
-from otel_cassette.keys import CanonicalRequest, Comparison, ComparisonRules, Scope, llm_request, scope_of, tool_request
+from otel_cassette.keys import (
+    CanonicalRequest,
+    Comparison,
+    ComparisonRules,
+    Scope,
+    llm_request,
+    scope_of,
+    tool_request,
+)
 from otel_cassette.model.entry import (
     MODEL_KINDS,
     CassetteEntry,
@@ -61,13 +69,13 @@ class LiveCall:
 
     __slots__ = (
         "_canonical",
+        "_plain",
+        "_supply",
         "claim",
         "inside_unknown",
         "kind",
         "name",
         "parent",
-        "_plain",
-        "_supply",
         "path",
         "raw",
         "scope",
@@ -157,7 +165,7 @@ class Comparer:
     def _canonical(
         self, kind: EntryKind, name: str | None, plain: Any, scope: Scope, *, masks: bool
     ) -> CanonicalRequest:
-        rules = self.rules if self.rules else None
+        rules = self.rules or None
         if kind in MODEL_KINDS and name is None:
             return llm_request(plain or {}, kind=kind, scope=scope, rules=rules, masks=masks)
         return tool_request(name or "", plain, kind=kind, scope=scope, rules=rules, masks=masks)
@@ -178,7 +186,8 @@ class Decision:
         flags: See docs/verdicts.md.
         reason: For a miss: why, and what to do.
         departure: The engine's own note of the divergence.
-        token: Where a new recording of the call would go.
+        item: The engine's own handle of the entry or failure.
+        failed_place: Place of the failure among the failed calls of its lane.
     """
 
     action: Action
@@ -192,6 +201,7 @@ class Decision:
     reason: str | None = None
     departure: Any = None
     item: Any = None
+    failed_place: int = 0
 
     @property
     def parent_ref(self) -> ParentRef | None:
@@ -200,8 +210,8 @@ class Decision:
         if recorded is None or self.verdict == "cannot_tell":
             return None
         if isinstance(recorded, CassetteFailure):
-            return ParentRef(recorded.kind, recorded.follows, True, recorded.parent)
-        return ParentRef(recorded.kind, recorded.index, False, recorded.parent)
+            return ParentRef(recorded.kind, self.failed_place, recorded.parent, failed=True)
+        return ParentRef(recorded.kind, recorded.index, recorded.parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +261,18 @@ class Totals:
     ties: int = 0
     diverged: int = 0
     recorded: int = 0
+
+    def since(self, earlier: Totals) -> Totals:
+        """Return what was counted after *earlier*; what is still unplayed stays as it is."""
+        return Totals(
+            served=self.served - earlier.served,
+            live=self.live - earlier.live,
+            missed=self.missed - earlier.missed,
+            unplayed=self.unplayed,
+            ties=self.ties - earlier.ties,
+            diverged=self.diverged - earlier.diverged,
+            recorded=self.recorded - earlier.recorded,
+        )
 
     def __str__(self) -> str:
         return (

@@ -12,12 +12,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_cassette.engine.calls import Comparer, LiveCall
-from otel_cassette.keys import CanonicalRequest, Comparison, Scope, compare, full_scope, intersect, is_empty
+from otel_cassette.keys import (
+    CanonicalRequest,
+    Comparison,
+    Scope,
+    compare,
+    full_scope,
+    intersect,
+    is_empty,
+)
 from otel_cassette.keys.text import digest_text, request_text
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeGuard
+    from typing import TypeGuard
 
 _TIE_LOOKAHEAD = 64
 _LOOSE = frozenset({"model/family", "messages/tail"})
@@ -26,12 +34,22 @@ _LOOSE = frozenset({"model/family", "messages/tail"})
 class Item:
     """One recorded call of a lane."""
 
-    __slots__ = ("_canonical", "claimed_by", "consumed", "entry", "failure", "place", "reserved")
+    __slots__ = (
+        "_canonical",
+        "claimed_by",
+        "consumed",
+        "entry",
+        "failed_place",
+        "failure",
+        "place",
+        "reserved",
+    )
 
     def __init__(self, place: int, record: CassetteEntry | CassetteFailure) -> None:
         self.place = place
         self.entry = record if isinstance(record, CassetteEntry) else None
         self.failure = record if isinstance(record, CassetteFailure) else None
+        self.failed_place = 0
         self.consumed = False
         self.reserved: object | None = None
         self.claimed_by: object | None = None
@@ -39,14 +57,17 @@ class Item:
 
     @property
     def record(self) -> CassetteEntry | CassetteFailure:
+        """The entry or the failure."""
         return self.entry or self.failure  # type: ignore[return-value]  # one of the two is always set
 
     @property
     def path(self) -> tuple[str, ...]:
+        """Where it stood in the span tree, as far as that is known."""
         source = self.record.source
         return source.path if source is not None else ()
 
     def canonical(self, comparer: Comparer) -> CanonicalRequest:
+        """Return the request in canonical form; made once."""
         if self._canonical is None:
             self._canonical = comparer.recorded(self.record)
         return self._canonical
@@ -169,7 +190,7 @@ class _Bucket:
 class _Group:
     """Items of one scope; an index for each scope they are compared on."""
 
-    def __init__(self, scope: Scope, masked: bool) -> None:
+    def __init__(self, scope: Scope, *, masked: bool) -> None:
         self.scope = scope
         self.masked = masked
         self.items: list[Item] = []
@@ -212,6 +233,9 @@ class Lane:
         self._comparer = comparer
         ordered = sorted(records, key=_order)
         self.items = [Item(place, record) for place, record in enumerate(ordered)]
+        self._failures = [item for item in self.items if item.failure is not None]
+        for failed_place, item in enumerate(self._failures):
+            item.failed_place = failed_place
         self.by_index = {i.entry.index: i for i in self.items if i.entry is not None}
         self.arrivals = 0
         self._groups: list[_Group] | None = None
@@ -258,6 +282,22 @@ class Lane:
             self._free += 1
         return self.items[self._free] if self._free < len(self.items) else None
 
+    def doubtful_failure(self, call: LiveCall, before: Item | None) -> Found | None:
+        """Return the first failure before *before* whose request cannot be compared with the call's.
+
+        Many instrumentations keep no input of a call that failed: it may well be this one.
+        """
+        live = call.canonical(self._comparer)
+        for item in self._failures:
+            if before is not None and item.place > before.place:
+                return None
+            if item.consumed:
+                continue
+            comparison = compare(item.canonical(self._comparer), live)
+            if comparison.cannot_tell:
+                return Found(item, comparison)
+        return None
+
     def find_equal(self, call: LiveCall, claim: Item | None) -> Found | None:
         """Return the item equal to a call: the same text first, then equal in canonical form.
 
@@ -295,9 +335,9 @@ class Lane:
             for item in self.items:
                 digest = None if item.consumed else item.text_digest()
                 if digest is not None:
-                    bucket = self._text_home[item.place] = self._texts.setdefault(digest, _Bucket())
-                    bucket.add(item)
-        bucket = self._texts.get(digest_text(call.raw)) if self._texts else None
+                    home = self._text_home[item.place] = self._texts.setdefault(digest, _Bucket())
+                    home.add(item)
+        bucket = self._texts.get(digest_text(call.raw))
         chosen = None if bucket is None else bucket.choose(call, claim)
         if chosen is None:
             return None
@@ -311,7 +351,9 @@ class Lane:
                     continue
                 request = item.canonical(self._comparer)
                 masked = request.is_masked
-                group = groups.setdefault((request.scope, masked), _Group(request.scope, masked))
+                group = groups.setdefault(
+                    (request.scope, masked), _Group(request.scope, masked=masked)
+                )
                 group.items.append(item)
                 self._home[item.place] = group
             self._groups = list(groups.values())

@@ -8,15 +8,15 @@ clock, no OpenTelemetry; safe for threads and tasks. Not here: how equal entries
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import departures
-from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, Flag, LiveCall, Totals
+from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, LiveCall, Totals
 from otel_cassette.engine.departures import Changes, Departure
-from otel_cassette.engine.lanes import Item, Lane
+from otel_cassette.engine.lanes import Found, Item, Lane
 from otel_cassette.keys import Comparison, compare, full_scope
 from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import (
@@ -104,7 +104,11 @@ class Engine:
             if call.kind == "tool":
                 self._asked_tools = True
             lane = self._lane(call)
-            decision = self._by_index(call, lane) if self.settings.match == "index" else self._by_content(call, lane)
+            decision = (
+                self._by_index(call, lane)
+                if self.settings.match == "index"
+                else self._by_content(call, lane)
+            )
             if not self._is_played(call.kind) and decision.action != "live":
                 decision.action = "live"
                 decision.reason = None
@@ -135,7 +139,9 @@ class Engine:
                 return "cannot_tell"
             return "none"
 
-    def claim(self, kind: EntryKind, owner: object, *, name: str | None = None) -> CassetteEntry | None:
+    def claim(
+        self, kind: EntryKind, owner: object, *, name: str | None = None
+    ) -> CassetteEntry | None:
         """Return the entry a span may expect: the first that is neither played nor claimed."""
         with self._lock:
             lane = self._lanes.get((None, kind))
@@ -208,6 +214,7 @@ class Engine:
             return None
         after = lane.by_index.get(lane.arrivals - 1)
         at = after.place + 1 if after is not None else 0
+        doubtful: Found | None = None
         while at < len(lane.items) and lane.items[at].failure is not None:
             item = lane.items[at]
             at += 1
@@ -217,7 +224,17 @@ class Engine:
             if comparison.equal:
                 lane.consume(item)
                 return self._raise(call, lane.arrivals, item, comparison)
-        return None
+            doubtful = doubtful or (Found(item, comparison) if comparison.cannot_tell else None)
+        if doubtful is None or self._equals_next(call, lane):
+            return None
+        lane.consume(doubtful.item)
+        return self._cannot_tell(call, lane.arrivals, doubtful.item, doubtful.comparison)
+
+    def _equals_next(self, call: LiveCall, lane: Lane) -> bool:
+        item = lane.by_index.get(lane.arrivals)
+        if item is None:
+            return False
+        return compare(item.canonical(self.comparer), call.canonical(self.comparer)).equal
 
     # -- match="content" ------------------------------------------------------------------------
 
@@ -242,8 +259,12 @@ class Engine:
             if found.tie:
                 decision.flags.append("tie")
             return decision
-        lane.arrivals += 1
         target = claim if claim is not None and _is_open(claim) else lane.lowest_free(call.name)
+        doubtful = lane.doubtful_failure(call, target)
+        if doubtful is not None:
+            lane.consume(doubtful.item)
+            return self._cannot_tell(call, index, doubtful.item, doubtful.comparison)
+        lane.arrivals += 1
         if target is None:
             return self._beyond(call, index)
         comparison = compare(target.canonical(self.comparer), call.canonical(self.comparer))
@@ -276,29 +297,40 @@ class Engine:
         if entry.is_playable or self.settings.allow_partial:
             return
         remedy = _REMEDIES.get(integrity, "its recorded answer is not whole")
-        decision.reason = f"{_call(entry)} is recorded, but {remedy}; allow_partial=True serves what there is"
+        decision.reason = (
+            f"{_call(entry)} is recorded, but {remedy}; allow_partial=True serves what there is"
+        )
         decision.action = "live" if self.settings.mode == "fallthrough" else "miss"
 
     def _raise(self, call: LiveCall, index: int, item: Item, comparison: Comparison) -> Decision:
-        decision = Decision("raise", call, index, comparison=comparison, item=item, failure=item.failure)
+        decision = Decision(
+            "raise", call, index, comparison=comparison, item=item, failure=item.failure
+        )
+        decision.failed_place = item.failed_place
         decision.flags.append("failure")
         if comparison.masked:
             decision.flags.append("masked")
         return decision
 
-    def _cannot_tell(self, call: LiveCall, index: int, item: Item, comparison: Comparison) -> Decision:
+    def _cannot_tell(
+        self, call: LiveCall, index: int, item: Item, comparison: Comparison
+    ) -> Decision:
         """Nothing to compare by: served by place where that is allowed, flagged."""
-        entry = item.entry
-        assert entry is not None  # noqa: S101 - only entries are compared by place
-        decision = Decision("play", call, index, entry, comparison=comparison, verdict="cannot_tell", item=item)
+        decision = Decision(
+            "play", call, index, item.entry, comparison=comparison, verdict="cannot_tell", item=item
+        )
         decision.flags.append("unverified")
+        if item.failure is not None:
+            decision.action, decision.failure = "raise", item.failure
+            decision.failed_place = item.failed_place
+            decision.flags.append("failure")
         if self.settings.mode == "strict" and not self.settings.allow_unverified:
             decision.action = "miss"
             decision.reason = (
-                f"cannot tell whether the call equals {_call(entry)}: the recording lacks its request "
+                f"cannot tell whether the call equals {_call(item.record)}: the recording lacks its request "
                 "(switch on content capture where it was recorded); allow_unverified=True serves it by place"
             )
-        else:
+        elif item.entry is not None:
             self._check_integrity(decision)
         return decision
 
@@ -306,7 +338,9 @@ class Engine:
         """No equal entry: by mode a miss, the entry's answer all the same, or the real thing."""
         mode = self.settings.mode
         departure = self._depart(call, index, item, comparison)
-        decision = Decision("miss", call, index, item.entry, comparison=comparison, verdict="diverged", item=item)
+        decision = Decision(
+            "miss", call, index, item.entry, comparison=comparison, verdict="diverged", item=item
+        )
         decision.departure = departure
         if mode == "lenient":
             decision.action = "play"
@@ -383,7 +417,7 @@ class Engine:
     def _lane(self, call: LiveCall) -> Lane:
         key: LaneKey = (call.parent, call.kind)
         if call.inside_unknown:
-            key = (ParentRef(call.kind, -1, True), call.kind)
+            key = (ParentRef(call.kind, -1, failed=True), call.kind)
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane((), self.comparer)
@@ -436,9 +470,11 @@ def _peeked(comparison: Comparison) -> Peek:
     return "equal" if comparison.equal else "none"
 
 
-def _call(entry: CassetteEntry) -> str:
-    name = f" ({entry.name!r})" if entry.name else ""
-    return f"recorded {entry.kind} call #{entry.index}{name}"
+def _call(record: CassetteEntry | CassetteFailure) -> str:
+    name = f" ({record.name!r})" if record.name else ""
+    if isinstance(record, CassetteFailure):
+        return f"the recorded {record.kind} call{name} that failed after #{record.follows}"
+    return f"recorded {record.kind} call #{record.index}{name}"
 
 
 def _name(decision: Decision) -> str:

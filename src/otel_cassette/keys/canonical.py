@@ -94,10 +94,11 @@ def _write(value: Any, pointer: str) -> str:
         for key in value:
             if not isinstance(key, str):
                 msg = f"not JSON at {pointer or '/'}: object key {key!r} is no string"
-                raise ValueError(msg)
+                raise ValueError(msg)  # noqa: TRY004 - one error for all that is no JSON
         items = sorted(value.items(), key=lambda item: item[0].encode("utf-16-be", "surrogatepass"))
         inner = ",".join(
-            f"{encode_basestring(k)}:{_write(v, f'{pointer}/{escape_pointer(k)}')}" for k, v in items
+            f"{encode_basestring(k)}:{_write(v, f'{pointer}/{escape_pointer(k)}')}"
+            for k, v in items
         )
         return f"{{{inner}}}"
     msg = f"not JSON at {pointer or '/'}: {type(value).__name__} {value!r:.80}"

@@ -16,7 +16,9 @@ JSON = Any
 _PROVIDER_PREFIX = re.compile(
     r"^(?:openai|azure|anthropic|gemini|google|vertex_ai|bedrock|ollama|groq|mistral|cohere|litellm|models|litellm_proxy)/"
 )
-_VERSION_SUFFIX = re.compile(r"^(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3})(?:-v\d+:\d+)?|-latest|@latest)$")
+_VERSION_SUFFIX = re.compile(
+    r"^(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3})(?:-v\d+:\d+)?|-latest|@latest)$"
+)
 _OPAQUE = re.compile(r"^<(?:class '|[\w.]+ (?:object|at 0x))")
 
 PARAM_NAMES = {
@@ -102,7 +104,7 @@ def canonical_schema(schema: JSON) -> JSON:
         return schema
     result: dict[str, Any] = {}
     for key, value in schema.items():
-        name = _SCHEMA_KEYS.get(key, key)
+        name: str = _SCHEMA_KEYS.get(key, key)
         if value is None:
             continue
         if name == "type" and isinstance(value, str):

@@ -61,7 +61,11 @@ def canonical_result(result: JSON) -> JSON:
 
 
 def _is_text_block(block: JSON) -> bool:
-    if not isinstance(block, dict) or block.get("type", "text") not in ("text", "input_text", "output_text"):
+    if not isinstance(block, dict) or block.get("type", "text") not in (
+        "text",
+        "input_text",
+        "output_text",
+    ):
         return False
     return isinstance(block.get("text", block.get("content")), str)
 
@@ -173,8 +177,16 @@ def _part(part: Mapping[str, Any] | str) -> dict[str, Any] | None:
     if kind == "tool_call_response":
         result = part.get("response", part.get("result"))
         if part.get("cut") and isinstance(result, str):
-            return {"id": part.get("id"), "response": f"{result}{CUT}", "type": "tool_call_response"}
-        return {"id": part.get("id"), "response": canonical_result(result), "type": "tool_call_response"}
+            return {
+                "id": part.get("id"),
+                "response": f"{result}{CUT}",
+                "type": "tool_call_response",
+            }
+        return {
+            "id": part.get("id"),
+            "response": canonical_result(result),
+            "type": "tool_call_response",
+        }
     if kind == "reasoning":
         content = part.get("content")
         return {"content": content, "type": "reasoning"} if content else None
@@ -192,8 +204,8 @@ def _media(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"file_id": part.get("file_id"), "type": "file"}
     uri = part.get("uri")
     if kind == "uri" and isinstance(uri, str) and uri.startswith("data:") and "," in uri:
-        head, _, content = uri[5:].partition(",")
-        part = {"mime_type": head.split(";", 1)[0], "content": content}
+        head, _, data = uri[5:].partition(",")
+        part = {"mime_type": head.split(";", 1)[0], "content": data}
         if not head.endswith(";base64"):
             part["encoding"] = "url"
     elif kind == "uri":

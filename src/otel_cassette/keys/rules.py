@@ -45,9 +45,7 @@ class ComparisonRules:
         TypeError: For a rule of another type.
     """
 
-    def __init__(
-        self, ignore: Iterable[str] = (), normalize: Iterable[NormalizeRule] = ()
-    ) -> None:
+    def __init__(self, ignore: Iterable[str] = (), normalize: Iterable[NormalizeRule] = ()) -> None:
         self.ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         for pointer in self.ignore:
             if not pointer.startswith("/"):
@@ -137,7 +135,9 @@ def _normalizer(rule: NormalizeRule) -> Normalizer:
         return RegexRule(re.compile(rule[0]).pattern, rule[1])
     if callable(rule):
         return rule
-    msg = f"normalize={rule!r}: give a pattern, (pattern, replacement), or a function of the request"
+    msg = (
+        f"normalize={rule!r}: give a pattern, (pattern, replacement), or a function of the request"
+    )
     raise TypeError(msg)
 
 

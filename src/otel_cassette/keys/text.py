@@ -26,7 +26,9 @@ _ORDER = tuple(LLMRequest.model_fields)
 def request_text(kind: str, name: str | None, plain: JSON) -> bytes:
     """Return the text of a request given as plain JSON; as `typed_text` gives it for a typed one."""
     if kind in MODEL_KINDS and name is None and isinstance(plain, dict):
-        known = {f: plain[f] if f in plain else _EMPTY[f] for f in _ORDER if f in plain or f in _EMPTY}
+        known = {
+            f: plain[f] if f in plain else _EMPTY[f] for f in _ORDER if f in plain or f in _EMPTY
+        }
         if len(known) < len(plain) + len(_EMPTY):
             known.update(plain)
         return to_json(known)

@@ -221,7 +221,12 @@ def _source(block: Mapping[str, Any]) -> list[dict[str, Any]]:
             "encoding": "text",
         }
     elif kind == "base64":
-        part = {"type": "blob", "modality": modality, "mime_type": mime, "content": source.get("data") or ""}
+        part = {
+            "type": "blob",
+            "modality": modality,
+            "mime_type": mime,
+            "content": source.get("data") or "",
+        }
     else:
         return [dict(block)]
     part.update({k: block[k] for k in ("title", "context") if block.get(k)})

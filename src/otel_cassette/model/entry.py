@@ -37,8 +37,8 @@ class ParentRef:
 
     kind: EntryKind
     index: int
-    failed: bool = False
     parent: ParentRef | None = None
+    failed: bool = False
 
 
 class _Stored(BaseModel):
@@ -143,7 +143,10 @@ def parent_ref(value: Any) -> ParentRef | None:
         return value
     if isinstance(value, dict):
         return ParentRef(
-            value["kind"], int(value["index"]), bool(value.get("failed", False)), parent_ref(value.get("parent"))
+            value["kind"],
+            int(value["index"]),
+            parent_ref(value.get("parent")),
+            failed=bool(value.get("failed", False)),
         )
     return ParentRef(*value)
 

@@ -173,12 +173,16 @@ class LLMResponse(BaseModel):
         return dump_without_defaults(self)
 
     @classmethod
-    def from_chunks(cls, chunks: Sequence[StreamChunk], *, ended_early: bool = False) -> LLMResponse:
+    def from_chunks(
+        cls, chunks: Sequence[StreamChunk], *, ended_early: bool = False
+    ) -> LLMResponse:
         """Return the answer that the pieces of a stream add up to, with the pieces kept."""
         calls: dict[Any, dict[str, Any]] = {}
         for chunk in chunks:
             for piece in chunk.tool_calls:
-                call = calls.setdefault(piece.get("index", len(calls)), {"name": "", "arguments": ""})
+                call = calls.setdefault(
+                    piece.get("index", len(calls)), {"name": "", "arguments": ""}
+                )
                 if piece.get("id"):
                     call["id"] = piece["id"]
                 call["name"] += piece.get("name") or ""

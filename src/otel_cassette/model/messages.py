@@ -125,7 +125,15 @@ Part = Annotated[
 """One part of a message, told apart by its `type`."""
 
 _CHAT_KEYS = frozenset(
-    {"content", "tool_calls", "function_call", "tool_call_id", "refusal", "reasoning_content", "audio"}
+    {
+        "content",
+        "tool_calls",
+        "function_call",
+        "tool_call_id",
+        "refusal",
+        "reasoning_content",
+        "audio",
+    }
 )
 
 

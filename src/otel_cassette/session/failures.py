@@ -51,10 +51,10 @@ def rebuild_failure(failure: CassetteFailure) -> BaseException:
 def _imported(qualified: str) -> type[Exception] | None:
     module_name, _, name = qualified.rpartition(".")
     if not module_name:
-        for module in (builtins, sys.modules.get("__main__")):
-            found = getattr(module, name, None)
-            if isinstance(found, type) and issubclass(found, Exception):
-                return found
+        for place in (builtins, sys.modules.get("__main__")):
+            known = getattr(place, name, None)
+            if isinstance(known, type) and issubclass(known, Exception):
+                return known
         return None
     parts = module_name.split(".")
     for cut in range(len(parts), 0, -1):

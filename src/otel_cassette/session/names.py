@@ -55,28 +55,64 @@ class Name:
 
 
 ATTRIBUTES: tuple[Name, ...] = (
-    Name(DIVERGED_ATTR, "bool", "call span, local root, own span", "the replay departed here; only ever true"),
-    Name(DIVERGENCE_ATTR, "string", "as above", "one line: which call, which fields; on roots JSON of the first divergence"),
+    Name(
+        DIVERGED_ATTR,
+        "bool",
+        "call span, local root, own span",
+        "the replay departed here; only ever true",
+    ),
+    Name(
+        DIVERGENCE_ATTR,
+        "string",
+        "as above",
+        "one line: which call, which fields; on roots JSON of the first divergence",
+    ),
     Name(ID_ATTR, "string", "replay span, own span", "random id of the session"),
     Name(MODE_ATTR, "string", "replay span, own span", "strict, lenient or fallthrough"),
     Name(KIND_ATTR, "string", "call span, own span", "llm, tool, retrieval or embedding"),
-    Name(INDEX_ATTR, "int", "call span, own span", "0-based place of the call in the sequence of its kind"),
+    Name(
+        INDEX_ATTR,
+        "int",
+        "call span, own span",
+        "0-based place of the call in the sequence of its kind",
+    ),
     Name(SOURCE_ATTR, "string", "replay span", "the recording's trace id, or its file"),
     Name(TIE_ATTR, "bool", "call span", "the entry was chosen among equal ones by order alone"),
-    Name(REASON_ATTR, "string", "call span, own span", "request_changed, tool_changed, extra_call or missing_call"),
+    Name(
+        REASON_ATTR,
+        "string",
+        "call span, own span",
+        "request_changed, tool_changed, extra_call or missing_call",
+    ),
     Name(FIELDS_ATTR, "string[]", "call span, own span", "JSON pointers to what differs"),
     Name(SCOPE_ATTR, "string[]", "own span", "what was compared"),
-    Name(CASCADE_ATTR, "string", "call span, own span", "the call this divergence only follows from"),
+    Name(
+        CASCADE_ATTR, "string", "call span, own span", "the call this divergence only follows from"
+    ),
     Name(DIFF_ATTR, "string[]", "event, own span", "the diff, one line an item, at most 60"),
-    Name(DIGEST_ATTR, "string[]", "own span", "recorded and live key, where content must not be shown"),
+    Name(
+        DIGEST_ATTR,
+        "string[]",
+        "own span",
+        "recorded and live key, where content must not be shown",
+    ),
     Name(SERVED_ATTR, "int", "replay span", "calls answered from the recording"),
     Name(LIVE_ATTR, "int", "replay span", "calls that went to the real thing"),
     Name(MISSED_ATTR, "int", "replay span", "calls that got no answer"),
     Name(UNPLAYED_ATTR, "int", "replay span", "recorded calls that never came"),
     Name(TIES_ATTR, "int", "replay span", "choices among equal entries by order alone"),
     Name(DIVERGED_COUNT_ATTR, "int", "replay span", "divergences"),
-    Name(MISSING_ATTR, "string[]", "replay span", "the recorded calls that never came, one line each"),
+    Name(
+        MISSING_ATTR, "string[]", "replay span", "the recorded calls that never came, one line each"
+    ),
     Name(SPAN_TYPE_ATTR, "string", "spans of the tracing wrappers", "llm_call or tool_call"),
-    Name(REQUEST_ATTR, "string", "spans of the tracing wrappers", "the request as JSON, without loss"),
-    Name(RESPONSE_ATTR, "string", "spans of the tracing wrappers", "the response as JSON, without loss"),
+    Name(
+        REQUEST_ATTR, "string", "spans of the tracing wrappers", "the request as JSON, without loss"
+    ),
+    Name(
+        RESPONSE_ATTR,
+        "string",
+        "spans of the tracing wrappers",
+        "the response as JSON, without loss",
+    ),
 )

@@ -81,6 +81,6 @@ def _check(host: Any, port: Any) -> None:
     if host is None:
         return
     name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
-    for guard in list(_guards):
+    for guard in tuple(_guards):
         if not guard.allows(name):
             raise NetworkBlockedError(name, port if isinstance(port, int) else None)
