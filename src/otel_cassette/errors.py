@@ -34,10 +34,10 @@ class CassetteFormatError(CassetteError, ValueError):
 
     def __init__(
         self,
-        reason: str,
-        *,
         path: object | None = None,
         line: int | None = None,
+        reason: str = "",
+        *,
         report: Any = None,
     ) -> None:
         self.path = None if path is None else str(path)
@@ -48,6 +48,13 @@ class CassetteFormatError(CassetteError, ValueError):
         if line is not None:
             place = f"{place}:{line}" if place else f"line {line}"
         super().__init__(f"{place}: {reason}" if place else reason)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_format, (self.path, self.line, self.reason, self.report))
+
+
+def _rebuild_format(path: str | None, line: int | None, reason: str, report: Any) -> CassetteFormatError:
+    return CassetteFormatError(path, line, reason, report=report)
 
 
 class CassetteWriteError(CassetteError):
@@ -164,6 +171,10 @@ class CassetteMissError(CassetteError):
         self.reason = reason
         super().__init__(self._message())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = ("kind", "index", "mode", "expected", "actual_request", "actual_key", "actual_name", "divergence", "reason")
+        return (_rebuild_miss, ({name: getattr(self, name) for name in names},))
+
     def _message(self) -> str:
         what = f"{self.kind} call #{self.index}"
         if self.actual_name:
@@ -174,3 +185,7 @@ class CassetteMissError(CassetteError):
         text = f"{what} has no recorded answer in mode {self.mode!r}: {reason or 'nothing recorded is equal'}"
         diff = "" if self.divergence is None else self.divergence.diff
         return f"{text}\n{diff}" if diff else text
+
+
+def _rebuild_miss(facts: dict[str, Any]) -> CassetteMissError:
+    return CassetteMissError(**facts)

@@ -267,4 +267,4 @@ def _decoded(raw: Raw) -> Any:
     except ValueError as error:
         reason = f"a value is no JSON ({error})"
     msg = f"{reason}, near {data[:60]!r}"
-    raise CassetteFormatError(msg)
+    raise CassetteFormatError(reason=msg)

@@ -60,7 +60,7 @@ def _classes() -> tuple[Any, Any, type[Exception]]:
         from opentelemetry.proto.trace.v1.trace_pb2 import TracesData  # noqa: PLC0415
     except ImportError:
         msg = "is OTLP protobuf; install `opentelemetry-proto` to read it, or export JSON"
-        raise CassetteFormatError(msg) from None
+        raise CassetteFormatError(reason=msg) from None
     return TracesData, LogsData, DecodeError
 
 
@@ -195,7 +195,7 @@ def _attributes(pairs: Any, depth: int = 0) -> Mapping[str, Any]:
 def _value(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         msg = f"an attribute value is nested deeper than {MAX_DEPTH} levels"
-        raise CassetteFormatError(msg)
+        raise CassetteFormatError(reason=msg)
     member = value.WhichOneof("value")
     if member == "array_value":
         return [_value(item, depth + 1) for item in value.array_value.values]

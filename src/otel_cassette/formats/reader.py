@@ -110,7 +110,7 @@ def load_trace(
     if len(candidates) > _LISTED:
         lines.append(f"  ... and {len(candidates) - _LISTED} more")
     raise CassetteFormatError(
-        f"holds {len(candidates)} runs; name one by trace_id=, or take all with merge=True:\n"
+        reason=f"holds {len(candidates)} runs; name one by trace_id=, or take all with merge=True:\n"
         + "\n".join(lines),
         path=label,
         report=tuple(candidates),

@@ -55,7 +55,7 @@ class Reading:
         for blob, may_be_foreign in files:
             self._take_file(blob, may_be_foreign=may_be_foreign)
         if not self.index.span_count:
-            raise CassetteFormatError(self._why_nothing(), path=self.label)
+            raise CassetteFormatError(reason=self._why_nothing(), path=self.label)
         if self._unusable:
             self.warnings.append(
                 f"{self._unusable} spans without a valid trace id or span id are left out"
@@ -72,7 +72,7 @@ class Reading:
             known = [facts.trace_id for facts in self.index.traces.values()]
             listed = ", ".join(known[:_LISTED]) + (", ..." if len(known) > _LISTED else "")
             msg = f"holds no trace {trace_id!r}; it holds {listed}"
-            raise CassetteFormatError(msg, path=self.label)
+            raise CassetteFormatError(reason=msg, path=self.label)
         return found
 
     def trace(self, run: list[TraceFacts]) -> Trace:
@@ -124,7 +124,7 @@ class Reading:
                 batch = read_json(piece, self.context, findings)
             except RecursionError:
                 msg = "an object is nested too deeply"
-                raise CassetteFormatError(msg) from None
+                raise CassetteFormatError(reason=msg) from None
             self._conclude(findings, None, may_be_foreign=False)
             self.index.add(batch, None)
 
@@ -165,7 +165,7 @@ class Reading:
         if places and not findings.read and findings.refusal() is None:
             reason = f"no JSON value in it can be read: {places[0]}"
             if not may_be_foreign and blob.kind == "json":
-                raise CassetteFormatError(f"{reason}. Accepted: {ACCEPTED}", path=blob.label)
+                raise CassetteFormatError(reason=f"{reason}. Accepted: {ACCEPTED}", path=blob.label)
             self._leave_out(f"{blob.label or 'the source'}: {reason}")
             return
         self.warnings += places[:_LISTED]
@@ -184,7 +184,7 @@ class Reading:
         label = blob.label if blob else None
         if not findings.read and not may_be_foreign and (findings.shapes or findings.unknowns):
             msg = f"{reason}. Accepted: {ACCEPTED}"
-            raise CassetteFormatError(msg, path=label)
+            raise CassetteFormatError(reason=msg, path=label)
         self._leave_out(f"{label or 'the source'}: {reason}")
 
     def _leave_out(self, what: str) -> None:

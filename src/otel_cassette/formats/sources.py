@@ -111,7 +111,7 @@ def _files(name: str | bytes) -> Iterator[FilePiece]:
         )
         if not found:
             reason = "is a directory without files"
-            raise CassetteFormatError(reason, path=path)
+            raise CassetteFormatError(reason=reason, path=path)
     elif place.exists():
         yield FilePiece(path, chosen=True)
         return
@@ -125,7 +125,7 @@ def _files(name: str | bytes) -> Iterator[FilePiece]:
             raise FileNotFoundError(missing)
     if len(found) > MAX_FILES:
         reason = f"names more than {MAX_FILES} files"
-        raise CassetteFormatError(reason, path=path)
+        raise CassetteFormatError(reason=reason, path=path)
     for one in found:
         yield FilePiece(one, chosen=False)
 
@@ -146,5 +146,5 @@ def _message(message: Any, context: ReadContext) -> Batch:
             f"a {type(message).__name__} message is no OTLP export with spans: give TracesData or "
             "ExportTraceServiceRequest"
         )
-        raise CassetteFormatError(msg)
+        raise CassetteFormatError(reason=msg)
     return batch

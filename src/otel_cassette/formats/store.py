@@ -26,6 +26,7 @@ from otel_cassette.model.span import SpanEvent, SpanRecord
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _SAMPLE = 5
 _GIVE_UP_AFTER = 100
+_MAX_TEXTS = 10_000
 
 
 class _ForeignError(Exception):
@@ -87,6 +88,7 @@ class ChunkStore:
         self._cached_bytes = 0
         self._open: tuple[Blob, IO[bytes]] | None = None
         self.spool = Spool()
+        self.texts: dict[str, str] = {}
 
     def __del__(self) -> None:
         # Spans of a great source hold the store; when the last is gone, its files are.
@@ -252,6 +254,14 @@ class StoredSpan(SpanRecord):
     def __init__(self, span: SpanRecord, store: ChunkStore, chunk: int, place: int) -> None:
         for name in _SKELETON:
             setattr(self, name, getattr(span, name))
+        # Half of what a span takes are texts that others have too.
+        same = store.texts
+        self.trace_id = same.setdefault(span.trace_id, span.trace_id)
+        self.name = same.setdefault(span.name, span.name)
+        if span.parent_span_id is not None:
+            self.parent_span_id = same.setdefault(span.parent_span_id, span.parent_span_id)
+        if len(same) > _MAX_TEXTS:
+            same.clear()
         self._store, self._chunk, self._place = store, chunk, place
 
     @property
@@ -282,6 +292,6 @@ def _described(value: Any) -> str:
 
 def _changed(blob: Blob) -> CassetteFormatError:
     return CassetteFormatError(
-        "changed while it was being read; read a copy of it, or a file nobody writes to any more",
+        reason="changed while it was being read; read a copy of it, or a file nobody writes to any more",
         path=blob.label,
     )

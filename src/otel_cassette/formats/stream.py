@@ -112,7 +112,8 @@ class _LineReader:
             value = text.strip(_SPACE)
             if value and not self.take(value, self.position + text.index(value[:1])):
                 taken = 0
-                if value[:1] in (b"{", b"[") and self.lookaheads < MAX_LOOKAHEADS:
+                # An indented line is the inside of a longer value, which is cut or damaged.
+                if text.startswith((b"{", b"[")) and self.lookaheads < MAX_LOOKAHEADS:
                     self.lookaheads += 1
                     taken = _look_ahead(self.handle, self.position, self.blob, self.take)
                 if taken:
@@ -203,7 +204,7 @@ def each_message(blob: Blob, take: Take) -> Damage:
 
 def _too_long(blob: Blob, line: int | None) -> CassetteFormatError:
     return CassetteFormatError(
-        f"holds one value of more than {MAX_VALUE_BYTES >> 20} MiB; export in smaller batches",
+        reason=f"holds one value of more than {MAX_VALUE_BYTES >> 20} MiB; export in smaller batches",
         path=blob.label,
         line=line,
     )

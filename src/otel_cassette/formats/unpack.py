@@ -66,7 +66,7 @@ class Blob:
             return self.handle
         if self.path is None:
             msg = "a blob without a file"
-            raise CassetteFormatError(msg, path=self.label)
+            raise CassetteFormatError(reason=msg, path=self.label)
         return Path(self.path).open("rb", buffering=_PIECE_BYTES)
 
 
@@ -102,13 +102,13 @@ class Spool:
             ):
                 msg = f"unpacks to more than {MAX_RATIO} times its size, as no trace does; not read further"
                 raise CassetteFormatError(
-                    msg,
+                    reason=msg,
                     path=label,
                 )
             if written > MAX_UNPACKED_BYTES:
                 msg = f"unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB; split it first"
                 raise CassetteFormatError(
-                    msg,
+                    reason=msg,
                     path=label,
                 )
             self.file.write(piece)
@@ -157,7 +157,7 @@ def _unpack(
         handle = layer.file
         packed_in += 1
     reason = f"is packed more than {_MAX_LAYERS} times over"
-    raise CassetteFormatError(reason, path=label)
+    raise CassetteFormatError(reason=reason, path=label)
 
 
 def _unpacked(
@@ -179,7 +179,7 @@ def _kind_of(head: bytes, label: str | None) -> Kind:
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             msg = f"is {what}"
-            raise CassetteFormatError(msg, path=label)
+            raise CassetteFormatError(reason=msg, path=label)
     if not _CONTROL.search(head):
         return "json"
     if head[0] == 0x0A:
@@ -191,7 +191,7 @@ def _kind_of(head: bytes, label: str | None) -> Kind:
         f"it starts with the bytes {head[:8].hex(' ')}"
     )
     raise CassetteFormatError(
-        msg,
+        reason=msg,
         path=label,
     )
 
@@ -233,7 +233,7 @@ def _zstandard(label: str | None) -> Any:
     except ImportError:
         msg = "is compressed with zstd; install the extra that reads it: pip install 'otel-cassette[zstd]'"
         raise CassetteFormatError(
-            msg,
+            reason=msg,
             path=label,
         ) from None
     return zstandard
@@ -285,7 +285,7 @@ def _unframe_zstd(
                     or len(message) > RATIO_FREE_BYTES + MAX_RATIO * length
                 ):
                     msg = f"the message at byte {position} unpacks beyond any honest size"
-                    raise CassetteFormatError(msg, path=label)
+                    raise CassetteFormatError(reason=msg, path=label)
         except zstandard.ZstdError as error:
             warnings.append(
                 f"{label or 'source'}: the message before byte {position} is damaged ({error}) and left out"

@@ -24,7 +24,8 @@ def attributes_of(pairs: object, depth: int = 0) -> dict[str, Any]:
         return found
     for pair in pairs:
         if isinstance(pair, dict):
-            key = pair.get("key")
+            # proto3's JSON leaves out an empty key.
+            key = pair.get("key", "" if "value" in pair else None)
             if isinstance(key, str):
                 found[key] = any_value(pair.get("value"), depth)
     return found
@@ -41,7 +42,7 @@ def any_value(value: object, depth: int = 0) -> Any:
             f"an attribute value is nested deeper than {MAX_DEPTH} levels; "
             "no OpenTelemetry SDK writes that (they cut at 64)"
         )
-        raise CassetteFormatError(msg)
+        raise CassetteFormatError(reason=msg)
     if not isinstance(value, dict):
         return None
     found: Any = None

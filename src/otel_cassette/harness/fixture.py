@@ -110,7 +110,7 @@ class Fixture:
         try:
             return _FIXTURE.validate_python(given)
         except ValidationError as error:
-            raise CassetteFormatError(_describe(error), path=path) from error
+            raise CassetteFormatError(reason=_describe(error), path=path) from error
 
     def to_cassette(self, **options: Any) -> Cassette:
         """Return the session as a cassette.
@@ -230,16 +230,16 @@ def _parse(text: str | bytes, path: object | None) -> Mapping[str, Any]:
         reason = (
             f"not JSON: {error.msg} at column {error.colno}; a session fixture is one JSON object"
         )
-        raise CassetteFormatError(reason, path=path, line=error.lineno) from error
+        raise CassetteFormatError(reason=reason, path=path, line=error.lineno) from error
     except UnicodeDecodeError as error:
         reason = f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}; save the file as UTF-8"
-        raise CassetteFormatError(reason, path=path) from error
+        raise CassetteFormatError(reason=reason, path=path) from error
     except RecursionError as error:
         reason = "nested too deeply for a session fixture"
-        raise CassetteFormatError(reason, path=path) from error
+        raise CassetteFormatError(reason=reason, path=path) from error
     if not isinstance(document, dict):
         reason = f"a session fixture is one JSON object, this is {type(document).__name__}"
-        raise CassetteFormatError(reason, path=path)
+        raise CassetteFormatError(reason=reason, path=path)
     return document
 
 
@@ -248,13 +248,13 @@ def _check_version(document: Mapping[str, Any], path: object | None) -> None:
     parts = str(version).split(".")
     if not all(part.isdecimal() for part in parts):
         reason = f"schema_version {version!r} is no version; this package writes {SCHEMA_VERSION!r}"
-        raise CassetteFormatError(reason, path=path)
+        raise CassetteFormatError(reason=reason, path=path)
     if tuple(map(int, parts)) > tuple(map(int, SCHEMA_VERSION.split("."))):
         reason = (
             f"schema_version {version!r} is later than {SCHEMA_VERSION!r}, the latest this otel-cassette reads; "
             "install a newer one: pip install -U otel-cassette"
         )
-        raise CassetteFormatError(reason, path=path)
+        raise CassetteFormatError(reason=reason, path=path)
 
 
 def _describe(error: ValidationError) -> str:

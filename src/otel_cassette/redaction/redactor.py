@@ -321,7 +321,7 @@ def _rule_from_header(item: Any) -> RedactionRule:
             f"(it has {', '.join(known)}). Without it a live request could not be compared with the recorded one. "
             "Install the version the cassette was recorded with or a newer one: pip install -U otel-cassette"
         )
-        raise CassetteFormatError(msg)
+        raise CassetteFormatError(reason=msg)
     try:
         return RedactionRule(**item)
     except (TypeError, ValueError) as error:
@@ -329,4 +329,4 @@ def _rule_from_header(item: Any) -> RedactionRule:
             f"the header holds a redaction rule that cannot be used: {error}; "
             "correct it, or record the cassette again"
         )
-        raise CassetteFormatError(msg) from error
+        raise CassetteFormatError(reason=msg) from error

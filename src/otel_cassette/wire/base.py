@@ -35,7 +35,7 @@ def checked(method: _Method) -> _Method:
         except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
             what = method.__name__.partition("_")[2]
             reason = f"this {what} has not the shape of {self.name}: {error}"
-            raise CassetteFormatError(reason) from error
+            raise CassetteFormatError(reason=reason) from error
 
     return cast("_Method", wrapper)
 
