@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otel_cassette.dialects.protocol import Reading
-from otel_cassette.model.entry import EntryKind
+from otel_cassette.model.entry import EntryKind, ParentRef
 from otel_cassette.model.span import SpanRecord
 
 MODEL_CALL_KINDS = frozenset({"llm", "embedding"})
@@ -24,7 +24,7 @@ class Call:
         span: Its span; for an inferred call that of the model call that asked for it.
         position: Place among all calls by start, end and ids; breaks the last ties.
         start_ns, end_ns: Nanoseconds since the Unix epoch.
-        depth: Number of calls around it.
+        depth: Number of calls around it; -1 until it is known.
         rank: Place among tool calls that start together: the model's order.
         inferred: It has no span of its own.
         same_as: For a duplicate: the call that stands for it.
@@ -32,6 +32,7 @@ class Call:
         collapsed: A model-call span that ran tools its own answer does not ask for.
         enclosing: The nearest call around it, of any kind.
         parent: The tool or retrieval call inside which it was made.
+        reference: What calls inside it carry as their parent.
         index: Place among the successes, or among the failures, of its (parent, kind).
     """
 
@@ -40,7 +41,7 @@ class Call:
     position: int
     start_ns: int
     end_ns: int
-    depth: int = 0
+    depth: int = -1
     rank: tuple[int, int] = (0, 0)
     inferred: bool = False
     same_as: Call | None = None
@@ -48,6 +49,7 @@ class Call:
     collapsed: bool = False
     enclosing: Call | None = None
     parent: Call | None = None
+    reference: ParentRef | None = None
     index: int = -1
     notes: list[str] = field(default_factory=list)
 

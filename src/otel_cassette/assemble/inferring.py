@@ -117,7 +117,9 @@ def _find(
     for call_id in (part.get("id"), None if asked_part is None else asked_part.get("id")):
         if isinstance(call_id, str) and call_id in index.by_id:
             candidates = index.by_id[call_id]
-            return next((a for a in reversed(candidates) if not a.answered), candidates[-1])
+            while len(candidates) > 1 and candidates[-1].answered:
+                candidates.pop()  # ids repeat where a provider counts them per answer
+            return candidates[-1]
     if asked_part is None:
         # The provider keeps the history, and the ids of calls and results are of two kinds.
         return next((asked for asked in index.latest if not asked.answered), None)

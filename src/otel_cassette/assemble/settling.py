@@ -36,6 +36,9 @@ def settle(calls: Sequence[Call]) -> list[Call]:
         key = (call.parent, call.kind, call.failed)
         call.index = counts[key]
         counts[key] += 1
+        # A parent starts before what it holds, so that its own reference is settled by now.
+        outer = None if call.parent is None else call.parent.reference
+        call.reference = ParentRef(call.kind, call.index, failed=call.failed, parent=outer)
     return ordered
 
 
@@ -54,13 +57,6 @@ def _parent(call: Call) -> Call | None:
             return kept
         outer = outer.enclosing
     return None
-
-
-def parent_ref(call: Call | None) -> ParentRef | None:
-    """Return the reference to a parent that entries carry."""
-    if call is None:
-        return None
-    return ParentRef(call.kind, call.index, failed=call.failed, parent=parent_ref(call.parent))
 
 
 def entry_of(call: Call, tree: SpanTree) -> CassetteEntry:
@@ -106,7 +102,7 @@ def _common(call: Call, tree: SpanTree) -> dict[str, Any]:
         "request": reading.request,
         "scope": reading.scope,
         "request_integrity": reading.request_integrity,
-        "parent": parent_ref(call.parent),
+        "parent": None if call.parent is None else call.parent.reference,
         "inferred": call.inferred,
         "latency_ms": (call.end_ns - call.start_ns) / 1e6 if own_span else None,
         "source": EntrySource.model_construct(

@@ -12,6 +12,8 @@ from otel_cassette.assemble.calls import Call
 from otel_cassette.model.span import SpanRecord
 
 SpanKey = tuple[str, str]
+MAX_PATH = 64
+"""Longest path; runaway recursion must not cost the square of its depth."""
 
 
 def span_key(span: SpanRecord) -> SpanKey:
@@ -35,11 +37,21 @@ class SpanTree:
         for call in calls:
             call.enclosing = self.enclosing(call.span)
         for call in calls:
-            outer, depth = call.enclosing, 0
-            while outer is not None and depth < len(calls):
-                depth += 1
-                outer = outer.enclosing
-            call.depth = depth
+            self._set_depth(call)
+
+    def _set_depth(self, call: Call) -> None:
+        """Count the calls around a call; circles of parents count each call once."""
+        chain: list[Call] = []
+        seen: set[Call] = set()
+        outer: Call | None = call
+        while outer is not None and outer.depth < 0 and outer not in seen:
+            chain.append(outer)
+            seen.add(outer)
+            outer = outer.enclosing
+        depth = -1 if outer is None else max(outer.depth, 0)
+        for inner in reversed(chain):
+            depth += 1
+            inner.depth = depth
 
     def _parent_key(self, span: SpanRecord) -> SpanKey | None:
         if not span.parent_span_id:
@@ -61,11 +73,11 @@ class SpanTree:
         return keys
 
     def path(self, span: SpanRecord) -> tuple[str, ...]:
-        """Return the span names from the root to the span, without the span."""
+        """Return the span names from the root to the span, without it; the last `MAX_PATH`."""
         path: tuple[str, ...] = ()
         for key in reversed(self._ancestors(span)):
             known = self._paths.get(key)
-            path = known if known is not None else (*path, self._spans[key].name)
+            path = known if known is not None else (*path, self._spans[key].name)[-MAX_PATH:]
             self._paths[key] = path
         return path
 
