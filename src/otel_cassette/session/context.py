@@ -6,8 +6,11 @@ belongs to. Only the OpenTelemetry API is used. Not here: what a call gets (`pla
 
 from __future__ import annotations
 
+import logging
+import os
 import secrets
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
@@ -22,14 +25,18 @@ from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Totals
 from otel_cassette.errors import CassetteError, CassetteMissError
 from otel_cassette.model.entry import CassetteEntry
-from otel_cassette.session import names
-from otel_cassette.session.marks import bounded
+from otel_cassette.session import metrics, names
+from otel_cassette.session.marks import bounded, content_capture_is_off, divergence_json, tracer
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.session.playback import Playback, Step
 
+_logger = logging.getLogger("otel_cassette")
 _SESSION_KEY = otel_context.create_key("otel-cassette-session")
+_MIN_SPAN_ATTRIBUTES = 1_000
 _lock = threading.Lock()
 _active: list[Session] = []
+_replays_open = 0
+_warned_of_limit = False
 _inside: ContextVar[Step | None] = ContextVar("otel_cassette_inside", default=None)
 
 
@@ -43,6 +50,10 @@ class Session:
         poisoned: The miss that ended the replay at the wire, if any: later calls fail alike.
         is_open: False once the block was left.
         summary: The totals; final once the block was left.
+        span_content: Whether marks may carry text of requests; else pointers and digests only.
+        faults: What failed in our own span callbacks, one line each; the user's calls were not
+            affected.
+        marked_roots: Local roots that carry the first divergence (trace id and span id).
     """
 
     def __init__(self, owner: Any, playback: Playback) -> None:
@@ -51,7 +62,13 @@ class Session:
         self.playback = playback
         self.poisoned: CassetteMissError | None = None
         self.is_open = False
+        self.span_content = not content_capture_is_off()
+        self.faults: list[str] = []
+        self.marked_roots: set[tuple[int, int]] = set()
         self._summary: Totals | None = None
+        self._before_fork = Totals()
+        self._tool_names: frozenset[str] | None = None
+        playback.session = weakref.proxy(self)
 
     @property
     def is_recording(self) -> bool:
@@ -60,8 +77,21 @@ class Session:
 
     @property
     def summary(self) -> Totals:
-        """Served, live, missed, unplayed and ties: so far, or at the end of the block."""
-        return self._summary if self._summary is not None else self.playback.totals()
+        """Served, live, missed, unplayed and ties: so far, or at the end of the block.
+
+        A forked child counts its own calls only.
+        """
+        if self._summary is not None:
+            return self._summary
+        return self.playback.totals().since(self._before_fork)
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """Names of the recorded tools: a span of such a name is a tool's."""
+        if self._tool_names is None:
+            entries = self.playback.journal.assembled().entries
+            self._tool_names = frozenset(e.name for e in entries if e.kind == "tool" and e.name)
+        return self._tool_names
 
     @property
     def calls(self) -> list[CallOutcome]:
@@ -77,7 +107,9 @@ class Session:
     def first_divergence(self) -> ReplayDivergence | None:
         """The first divergence that does not follow from another; None without any."""
         divergences = self.divergences
-        return next((d for d in divergences if d.is_first_cause), divergences[0] if divergences else None)
+        return next(
+            (d for d in divergences if d.is_first_cause), divergences[0] if divergences else None
+        )
 
     @property
     def unplayed(self) -> list[CassetteEntry]:
@@ -96,8 +128,12 @@ class Session:
 
     def close(self) -> None:
         """Make the totals final."""
-        self._summary = self.playback.totals()
+        self._summary = self.summary
         self.is_open = False
+
+    def after_fork(self) -> None:
+        """Count from zero in a forked child."""
+        self._before_fork = self.playback.totals()
 
 
 class SessionBlock:
@@ -109,6 +145,8 @@ class SessionBlock:
         span: Whether the block opens the span `cassette.replay`.
         on_exit: Called when the block is left without an exception, after the totals are final.
         source: What the recording is, for the span.
+        span_content: Whether marks may carry text of requests. None: unless content capture was
+            switched off explicitly in the environment.
     """
 
     def __init__(
@@ -119,8 +157,11 @@ class SessionBlock:
         span: bool = False,
         on_exit: Callable[[Session], None] | None = None,
         source: str | None = None,
+        span_content: bool | None = None,
     ) -> None:
         self.session = session
+        if span_content is not None:
+            session.span_content = span_content
         self._guard = guard
         self._with_span = span
         self._on_exit = on_exit
@@ -132,21 +173,35 @@ class SessionBlock:
         if self._token is not None:
             msg = "this block is open already; make a new one with recording() or replaying()"
             raise CassetteError(msg)
-        context = otel_context.get_current()
+        session = self.session
+        # The session goes into the context first, so that a sampler sees it when the span starts.
+        context = otel_context.set_value(_SESSION_KEY, session)
+        session.is_open = True
         if self._with_span:
-            attributes = {names.ID_ATTR: self.session.id, names.MODE_ATTR: self.session.playback.mode}
-            if self._source:
-                attributes[names.SOURCE_ATTR] = bounded(self._source)
-            tracer = trace.get_tracer("otel_cassette")
-            self._span = tracer.start_span(names.REPLAY_SPAN, attributes=attributes)
-            context = trace.set_span_in_context(self._span, context)
-        self._token = otel_context.attach(otel_context.set_value(_SESSION_KEY, self.session, context))
-        self.session.is_open = True
-        with _lock:
-            _active.append(self.session)
+            context = self._open_span(context)
+        self._token = otel_context.attach(context)
+        _enter(session)
         if self._guard is not None:
             self._guard.up()
-        return self.session
+        return session
+
+    def _open_span(self, context: Context) -> Context:
+        """Start the session's span; one that nothing records leaves the context as it is."""
+        attributes = {
+            names.ID_ATTR: self.session.id,
+            names.MODE_ATTR: self.session.playback.mode,
+        }
+        if self._source:
+            attributes[names.SOURCE_ATTR] = bounded(self._source)
+        outer = trace.get_current_span(context).get_span_context()
+        span = tracer().start_span(names.REPLAY_SPAN, context, attributes=attributes)
+        self._span = span
+        if (
+            span.get_span_context().span_id == outer.span_id
+        ):  # the no-op tracer hands back its parent
+            return context
+        warn_of_attribute_limit(span)
+        return trace.set_span_in_context(span, context)
 
     def __exit__(
         self,
@@ -157,12 +212,12 @@ class SessionBlock:
         session = self.session
         if self._guard is not None:
             self._guard.down()
-        with _lock:
-            if session in _active:
-                _active.remove(session)
+        _leave(session)
         otel_context.detach(self._token)
         self._token = None
         session.close()
+        if not session.is_recording:
+            metrics.count(session.summary, session.playback.mode)
         if self._span is not None:
             finish_span(self._span, session)
         if self._on_exit is not None and exc is None:
@@ -184,14 +239,75 @@ def finish_span(span: Span, session: Session) -> None:
             names.DIVERGED_COUNT_ATTR: totals.diverged,
         }
     )
-    missing = [bounded(d.summary()) for d in session.missing[: names.MAX_DIFF_ITEMS]]
+    unplayed = session.unplayed
+    missing = [_missing(entry) for entry in unplayed[: names.MAX_DIFF_ITEMS]]
     if missing:
-        span.set_attribute(names.MISSING_ATTR, missing)
-    first = session.first_divergence or next(iter(session.missing), None)
+        lines = [bounded(divergence.summary()) for divergence in missing]
+        if len(unplayed) > len(lines):
+            lines[-1] = f"... ({len(unplayed) - len(lines) + 1} more missing calls)"
+        span.set_attribute(names.MISSING_ATTR, lines)
+    first = session.first_divergence or next(iter(missing), None)
     if first is not None:
         span.set_attribute(names.DIVERGED_ATTR, True)
-        span.set_attribute(names.DIVERGENCE_ATTR, bounded(first.summary()))
+        span.set_attribute(names.DIVERGENCE_ATTR, divergence_json(first))
     span.end()
+
+
+def _missing(entry: CassetteEntry) -> ReplayDivergence:
+    """Return what a mark says of a missing call: without the diff, which nobody reads there."""
+    return ReplayDivergence(
+        kind=entry.kind, index=entry.index, reason="missing_call", expected_name=entry.name
+    )
+
+
+def _enter(session: Session) -> None:
+    global _replays_open  # noqa: PLW0603 - read by every span that starts, so it is a plain number
+    with _lock:
+        _active.append(session)
+        _replays_open = sum(not each.is_recording for each in _active)
+
+
+def _leave(session: Session) -> None:
+    global _replays_open  # noqa: PLW0603 - as above
+    with _lock:
+        if session in _active:
+            _active.remove(session)
+        _replays_open = sum(not each.is_recording for each in _active)
+
+
+def replay_is_open() -> bool:
+    """Return whether any replay is open in this process."""
+    return _replays_open > 0
+
+
+def open_session(session_id: str) -> Session | None:
+    """Return the open session with this id; None for one of another process."""
+    return next((each for each in list(_active) if each.id == session_id), None)
+
+
+def warn_of_attribute_limit(span: Span) -> None:
+    """Warn once when the SDK's attribute limit may evict marks from spans of long chats."""
+    global _warned_of_limit  # noqa: PLW0603 - once in a process
+    limit = getattr(getattr(span, "_limits", None), "max_span_attributes", None)
+    if _warned_of_limit or not isinstance(limit, int) or limit >= _MIN_SPAN_ATTRIBUTES:
+        return
+    _warned_of_limit = True
+    _logger.warning(
+        "spans keep at most %d attributes: long chats lose their first messages and marks; set "
+        "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000 (divergences stand on spans of their own as well)",
+        limit,
+    )
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - another thread may have held it when the process forked
+    _lock = threading.Lock()
+    for session in _active:
+        session.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def session_in(context: Context | None = None) -> Session | None:

@@ -35,6 +35,12 @@ TIES_ATTR = "cassette.ties"
 DIVERGED_COUNT_ATTR = "cassette.diverged"
 MISSING_ATTR = "cassette.missing_calls"
 
+SERVED_METRIC = "cassette.calls.served"
+LIVE_METRIC = "cassette.calls.live"
+MISSED_METRIC = "cassette.calls.missed"
+DIVERGED_METRIC = "cassette.calls.diverged"
+
+TRACESTATE_KEY = "cassette"
 DIVERGENCE_EVENT = "cassette.divergence"
 DIVERGENCE_SPAN = "cassette.divergence"
 REPLAY_SPAN = "cassette.replay"
@@ -51,6 +57,15 @@ class Name:
     key: str
     type: Literal["bool", "string", "int", "string[]"]
     where: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One counter: its name, unit, and what it counts. Its attribute is `cassette.mode`."""
+
+    key: str
+    unit: str
     meaning: str
 
 
@@ -93,8 +108,8 @@ ATTRIBUTES: tuple[Name, ...] = (
     Name(
         DIGEST_ATTR,
         "string[]",
-        "own span",
-        "recorded and live key, where content must not be shown",
+        "own span, event",
+        "recorded and live key; on the event where content must not be shown",
     ),
     Name(SERVED_ATTR, "int", "replay span", "calls answered from the recording"),
     Name(LIVE_ATTR, "int", "replay span", "calls that went to the real thing"),
@@ -115,4 +130,22 @@ ATTRIBUTES: tuple[Name, ...] = (
         "spans of the tracing wrappers",
         "the response as JSON, without loss",
     ),
+)
+
+METRICS: tuple[Metric, ...] = (
+    Metric(SERVED_METRIC, "{call}", "calls of replays answered from the recording"),
+    Metric(LIVE_METRIC, "{call}", "calls of replays that went to the real thing"),
+    Metric(MISSED_METRIC, "{call}", "calls of replays that got no answer"),
+    Metric(DIVERGED_METRIC, "{call}", "divergences of replays"),
+)
+
+SPANS: tuple[tuple[str, str], ...] = (
+    (REPLAY_SPAN, "a whole replay; it ends last and carries the totals and the missing calls"),
+    (
+        DIVERGENCE_SPAN,
+        "one a divergence, child of the call's span, with a link to the recorded span",
+    ),
+)
+EVENTS: tuple[tuple[str, str], ...] = (
+    (DIVERGENCE_EVENT, "on the diverged call's span and on its own span: the diff, or digests"),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,9 @@ from otel_cassette.engine import CallOutcome, Comparer, Decision, Engine, LiveCa
 from otel_cassette.errors import CassetteMissError
 from otel_cassette.keys import ComparisonRules
 from otel_cassette.model.entry import CassetteEntry, CassetteMode, EntryKind, ParentRef
-from otel_cassette.redaction import Redactor
-from otel_cassette.session import marks
+from otel_cassette.redaction import Redactor, mask_call
 from otel_cassette.session.failures import rebuild_failure
+from otel_cassette.session.marks import CallSite, CurrentSpan, Watcher
 from otel_cassette.store import Journal, Ticket
 
 JSON = Any
@@ -50,9 +50,10 @@ class Step:
         call: The live call.
         decision: What the engine said; None while recording.
         ticket: The journal's ticket; None when nothing is recorded.
+        site: Where the call stands among the live spans; None while recording.
     """
 
-    __slots__ = ("action", "call", "decision", "playback", "ticket")
+    __slots__ = ("action", "call", "decision", "playback", "site", "ticket")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Step:
         self.call = call
         self.decision = decision
         self.ticket = ticket
+        self.site: CallSite | None = None
         self.action = "record" if decision is None else decision.action
 
     @property
@@ -103,7 +105,8 @@ class Playback:
         options: Mode, match rule and the rest.
         rules: The user's comparison rules.
         redactor: Rules in force; None for none.
-        on_divergence: Called with every step that departed, after it was decided.
+        watcher: Finds the live spans of a call, and marks them once it was decided; the current
+            span by default.
     """
 
     def __init__(
@@ -113,7 +116,7 @@ class Playback:
         *,
         rules: ComparisonRules,
         redactor: Redactor | None,
-        on_divergence: Callable[[Step, ReplayDivergence], None] | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self.journal = journal
         self.options = options
@@ -124,7 +127,8 @@ class Playback:
             None if redactor is None else redactor.json,
             None if redactor is None else redactor.may_match,
         )
-        self._on_divergence = on_divergence or mark_current_span
+        self.session: Any = None
+        self._watcher: Watcher = watcher or CurrentSpan()
         self._engine: Engine | None = None
         self._engine_base: dict[LaneKey, int] | None = None
         self._finished: list[Engine] = []
@@ -208,19 +212,21 @@ class Playback:
             name: Tool or retriever.
             raw: The request's text, where it is at hand (`keys/text.py`).
             inside: The call inside which it is made.
-            claim: Place of the entry that the call's span claimed.
+            claim: Place of the entry that the call's span claimed; found by the watcher if None.
         """
         if self.options.mode == "record":
             around = inside.ticket if inside is not None and inside.playback is self else None
-            ticket = self.journal.begin(kind, around)
-            return Step(self, LiveCall(kind, plain, name=name), None, ticket)
+            return Step(
+                self, LiveCall(kind, plain, name=name), None, self.journal.begin(kind, around)
+            )
+        site = self._watcher.site(self, kind, name)
         call = LiveCall(
             kind,
             plain,
             name=name,
-            path=marks.current_path(),
-            claim=claim,
-            span_id=marks.current_span_id(),
+            path=site.path,
+            claim=site.claim if claim is None else claim,
+            span_id=site.span_id,
             raw=raw,
         )
         if inside is not None and inside.playback is self and inside.decision is not None:
@@ -231,9 +237,8 @@ class Playback:
         if decision.action == "live" and self.options.record_new:
             ticket = self.journal.begin(kind, call.parent)
         step = Step(self, call, decision, ticket)
-        divergence = self.engine.describe(decision)
-        if divergence is not None:
-            self._on_divergence(step, divergence)
+        step.site = site
+        self._watcher.decided(step, site, self.engine.describe(decision))
         return step
 
     def finish(self, step: Step, record: dict[str, Any], *, failed: bool) -> None:
@@ -254,11 +259,9 @@ class Playback:
     def _masked(self, record: dict[str, Any]) -> dict[str, Any]:
         if self.redactor is None:
             return record
-        masked, hits = self.redactor.json_counted(
-            {k: record[k] for k in ("request", "response", "yields") if record.get(k) is not None}
-        )
+        changed, hits = mask_call(self.redactor, record)
         self.masked.update(hits)
-        return {**record, **masked}
+        return {**record, **changed}
 
     def miss_error(self, step: Step) -> CassetteMissError:
         """Return the error that says why a call has no answer."""
@@ -316,8 +319,3 @@ class Playback:
             diverged=sum(t.diverged for t in rows),
             recorded=self._recorded,
         )
-
-
-def mark_current_span(_step: Step, divergence: ReplayDivergence) -> None:
-    """Mark the current span as diverged; without one, or with one that does not record, nothing."""
-    marks.mark_span(trace.get_current_span(), divergence)
