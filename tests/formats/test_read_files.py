@@ -357,7 +357,7 @@ def test_a_missing_file_and_what_is_no_source() -> None:
         list(read_traces("/nonexistent/*.jsonl"))
     with pytest.raises(TypeError, match="give a path"):
         list(read_traces(5))
-    with pytest.raises(CassetteFormatError, match="zstandard|looks like"):
+    with pytest.raises(CassetteFormatError, match="looks like Tempo"):
         list(read_traces([DATA / "refused" / "tempo_v1.json", DATA / "py_otlp_json_file.jsonl"]))
 
 

@@ -25,7 +25,7 @@ MAX_DEPTH: Final = 100
 IN_MEMORY_BYTES: Final = 96 * 1024 * 1024
 """Sources up to this size are kept as they are decoded; greater ones are indexed and read again."""
 
-CACHE_BYTES: Final = 24 * 1024 * 1024
+CACHE_BYTES: Final = 8 * 1024 * 1024
 """Raw bytes of decoded chunks kept at hand while a greater source is read again."""
 
 MAX_DAMAGED: Final = 100
