@@ -46,6 +46,9 @@ def canonical_json(value: Any) -> str:
         return _dumps(value)
     except (_OddError, TypeError, ValueError):
         return _write(value, "")
+    except RecursionError:
+        msg = "not JSON: nested deeper than the interpreter's stack allows, or it holds itself"
+        raise ValueError(msg) from None
 
 
 def digest(text: str) -> str:
@@ -56,7 +59,11 @@ def digest(text: str) -> str:
 def _check(value: Any) -> None:
     """Raise _OddError where the C encoder would not write the canonical form."""
     kind = type(value)
-    if kind is str or value is None or kind is bool or kind is int:
+    if kind is str or value is None or kind is bool:
+        return
+    if kind is int:
+        if not -_EXPONENT_FROM < value < _EXPONENT_FROM:
+            raise _OddError
         return
     if kind is dict:
         for key, item in value.items():
@@ -93,7 +100,7 @@ def _write(value: Any, pointer: str) -> str:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                msg = f"not JSON at {pointer or '/'}: object key {key!r} is no string"
+                msg = f"not JSON at {pointer or '/'}: an object key is of type {type(key).__name__}, not a string"
                 raise ValueError(msg)  # noqa: TRY004 - one error for all that is no JSON
         items = sorted(value.items(), key=lambda item: item[0].encode("utf-16-be", "surrogatepass"))
         inner = ",".join(
@@ -101,7 +108,8 @@ def _write(value: Any, pointer: str) -> str:
             for k, v in items
         )
         return f"{{{inner}}}"
-    msg = f"not JSON at {pointer or '/'}: {type(value).__name__} {value!r:.80}"
+    msg = f"not JSON at {pointer or '/'}: a value of type {type(value).__name__}"
+
     raise ValueError(msg)
 
 

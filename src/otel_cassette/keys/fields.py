@@ -6,8 +6,10 @@ Lives here: model, tools, tool choice, response format, parameters. Not here: me
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+
 from typing import Any
 
 from otel_cassette.model.llm import unwrap_tool
@@ -37,6 +39,46 @@ PARAM_NAMES = {
 }
 _NOT_COMPARED = frozenset(
     {"stream", "stream_options", "betas", "extra_headers", "extra_query", "timeout", "extra_body"}
+)
+_REQUEST_FIELDS = frozenset(
+    {
+        "operation",
+        "provider",
+        "model",
+        "system_instructions",
+        "messages",
+        "tools",
+        "tool_choice",
+        "response_format",
+        "params",
+        "previous_response_id",
+        "input",
+        "extra",
+    }
+)
+_SAMPLING = frozenset(PARAM_NAMES) | frozenset(
+    {
+        "dimensions",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "max_tokens",
+        "metadata",
+        "n",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning",
+        "reasoning_effort",
+        "seed",
+        "service_tier",
+        "stop_sequences",
+        "temperature",
+        "thinking",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "user",
+    }
 )
 _PLAIN_TOOL_TYPES = frozenset({"function", "custom", "", None})
 _SCHEMA_KEYS = {
@@ -152,6 +194,28 @@ def canonical_response_format(value: JSON) -> JSON:
     return {k: v for k, v in value.items() if v is not None}
 
 
+def params_and_extra(plain: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return a request's parameters and what it held beside (rule 16).
+
+    What stands among the request's own fields, or in an `extra_body`, belongs to one of the two.
+    """
+    params: Mapping[str, Any] = plain.get("params") or {}
+    extra: Mapping[str, Any] = plain.get("extra") or {}
+    stray = {k: v for k, v in plain.items() if k not in _REQUEST_FIELDS}
+    body = params.get("extra_body")
+    if isinstance(body, Mapping):
+        stray.update(body)
+    if not stray:
+        return params, extra
+    known = {k: v for k, v in stray.items() if k in _SAMPLING}
+    other = {
+        k: v
+        for k, v in stray.items()
+        if k not in _SAMPLING and k not in _NOT_COMPARED and v is not None
+    }
+    return {**params, **known}, {**extra, **other}
+
+
 def canonical_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return parameters by one name each, and the names whose value is opaque (rules 16, 18)."""
     canonical: dict[str, Any] = {}
@@ -163,7 +227,7 @@ def canonical_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         if is_opaque(value):
             opaque.append(name)
         elif name == "stop_sequences":
-            stops = [value] if isinstance(value, str) else list(value)
+            stops = _stop_sequences(value)
             if stops:
                 canonical[name] = stops
         elif name == "n" and value == 1:
@@ -171,3 +235,17 @@ def canonical_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         else:
             canonical[name] = value
     return canonical, opaque
+
+
+def _stop_sequences(value: JSON) -> JSON:
+    """Return stop sequences as a list: one text is a list of one, a list written as JSON is it."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, str):
+        return list(value) if isinstance(value, tuple) else value
+    if value[:2] == '["' and value[-2:] == '"]':
+        try:
+            return json.loads(value)
+        except ValueError:
+            return [value]
+    return [value]

@@ -17,6 +17,7 @@ from otel_cassette.keys.fields import (
     canonical_tool_choice,
     canonical_tools,
     is_opaque,
+    params_and_extra,
 )
 from otel_cassette.keys.masks import PLACEHOLDER_PART, holds_mask
 from otel_cassette.keys.messages import canonical_messages
@@ -182,9 +183,11 @@ def llm_request(
         plain.get("system_instructions"), plain.get("messages") or ()
     )
     tools = plain.get("tools")
-    params, opaque = canonical_params(plain.get("params") or {})
+    given, extra = params_and_extra(plain)
+    params, opaque = canonical_params(given)
     for field, value in (
-        ("extra", plain.get("extra")),
+        ("extra", extra),
+
         ("input", _input(plain.get("input"))),
         ("messages", turns),
         ("model", canonical_model(plain.get("model"))),
