@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from pydantic_core import to_json
-
 from otel_cassette.assemble import Assembly
 from otel_cassette.clients.llm import CassetteLLM
 from otel_cassette.clients.tools import ToolWrapping
@@ -40,7 +38,7 @@ from otel_cassette.model.entry import (
     ParentRef,
 )
 from otel_cassette.model.span import Trace
-from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
+from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.store import Journal
@@ -623,15 +621,11 @@ def mask_record(
     record: CassetteEntry | CassetteFailure, redactor: Redactor
 ) -> CassetteEntry | CassetteFailure:
     """Return a record without its secrets; the same object where it has none."""
-    payload = {
-        name: value
-        for name in ("request", "response", "yields")
-        if (value := getattr(record, name, None)) is not None
+    parts = {
+        name: getattr(record, name, None) for name in ("request", "response", "yields", "error")
     }
-    if not payload or not redactor.may_match(to_json(payload, inf_nan_mode="constants")):
-        return record
-    masked = redactor.json(payload)
-    return record if masked is payload else record.model_copy(update=masked)
+    changed, _ = mask_call(redactor, parts)
+    return record.model_copy(update=changed) if changed else record
 
 
 def _ref_key(entry: CassetteEntry) -> ParentRef:

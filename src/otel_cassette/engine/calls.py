@@ -156,6 +156,10 @@ class Comparer:
             return made
         return self._canonical(call.kind, call.name, self._redact(call.plain), scope, masks=False)
 
+    def masked(self, plain: Any) -> Any:
+        """Return a live request as it may be shown: without its secrets."""
+        return plain if self._redact is None else self._redact(plain)
+
     def recorded(self, call: RecordedCall) -> CanonicalRequest:
         """Return a recorded call in canonical form; masks count where a trace was its source."""
         foreign = call.source is not None and call.source.dialect is not None

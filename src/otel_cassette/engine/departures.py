@@ -57,7 +57,7 @@ class Departure:
             return ReplayDivergence.create(
                 call.kind,
                 self.index,
-                actual_request=call.plain,
+                actual_request=comparer.masked(call.plain),
                 actual_key=live.key,
                 actual_name=call.name,
                 actual=live,
@@ -74,7 +74,7 @@ class Departure:
             call.kind,
             self.index,
             expected_request=record.request,
-            actual_request=call.plain,
+            actual_request=comparer.masked(call.plain),
             expected_key=recorded.key,
             actual_key=live.key,
             expected_name=record.name,
