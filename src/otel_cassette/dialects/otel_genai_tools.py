@@ -15,10 +15,11 @@ from otel_cassette.dialects.payload import (
     Payload,
     decode_json,
     decode_value,
+    text_integrity,
     worst,
 )
 from otel_cassette.dialects.protocol import Attributes, Reading
-from otel_cassette.dialects.results import unwrap_blocks, unwrap_result
+from otel_cassette.dialects.results import result_from_message, unwrap_result
 from otel_cassette.model.entry import Integrity
 from otel_cassette.model.span import SpanRecord
 
@@ -96,9 +97,11 @@ def _result(attributes: Attributes, emitter: Emitter) -> Payload:
     blocks = attributes.get(_ANTHROPIC_RESULT)
     if blocks is not None:
         decoded = decode_json(blocks)
-        return (
-            decode_value(unwrap_blocks(decoded.value)) if decoded.integrity == "whole" else decoded
-        )
+        if decoded.integrity != "whole":
+            return decoded
+        result = result_from_message(decoded.value)
+        verdict = text_integrity(result) if isinstance(result, str) else decoded.integrity
+        return Payload(result, verdict)
     for key in _RESULTS:
         value = attributes.get(key)
         if value is not None:

@@ -4,8 +4,8 @@ Lives here: decoding a JSON attribute, telling cut, masked and missing content, 
 shape as valid parts, responses and usage. Not here: which attribute holds what (the dialects).
 Nothing here raises on content; what cannot be read is said by the verdict.
 
-Sources of the limits: OTel SDK, Grafana Tempo, Datadog, New Relic and Azure Monitor documentation
-of their attribute limits (docs/truncation.md).
+Sources of the limits: the attribute limits that the OTel SDK, Grafana Tempo, Datadog, New Relic and
+Azure Monitor document.
 """
 
 from __future__ import annotations
