@@ -38,7 +38,7 @@ from otel_cassette.model.entry import (
     ParentRef,
 )
 from otel_cassette.model.span import Trace
-from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike, mask_call
+from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.store import Journal
@@ -149,6 +149,11 @@ class Cassette:
     @mode.setter
     def mode(self, mode: CassetteMode) -> None:
         self._own.mode = check_mode(mode)
+
+    @property
+    def redact(self) -> tuple[RedactionRule, ...]:
+        """The redaction rules in force: of a loaded cassette, those it was recorded with."""
+        return () if self._redactor is None else self._redactor.rules
 
     @property
     def record_new(self) -> bool:

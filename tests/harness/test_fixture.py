@@ -238,6 +238,12 @@ class TestCassettes:
             raise AssertionError(customer)
 
         assert get("C-99") == "<redacted:customer>"
+        again = Fixture.from_cassette(recorder.fixture.to_cassette())
+        assert again == recorder.fixture
+        assert MockLayer(again).tool("get")("C-5") == "<redacted:customer>"
+        # of a cassette that never was a session too
+        plain = Cassette(cassette.entries, redact=[("customer", r"C-\d+")])
+        assert MockLayer(Fixture.from_cassette(plain)).tool("get")("C-5") == "<redacted:customer>"
 
     def test_a_trace_becomes_a_session(self) -> None:
         provider, exporter = TracerProvider(), InMemorySpanExporter()

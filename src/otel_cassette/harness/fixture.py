@@ -20,7 +20,7 @@ from otel_cassette.document import entry_steps, fixture_records
 from otel_cassette.errors import CassetteError, CassetteFormatError
 from otel_cassette.model.entry import CassetteEntry
 from otel_cassette.model.llm import LLMRequest, LLMResponse
-from otel_cassette.redaction import DEFAULT_RULES, Redactor
+from otel_cassette.redaction import DEFAULT_RULES, MASK_START, Redactor
 
 SCHEMA_VERSION = "1.2"
 _EXTRA_SURVIVES = ConfigDict(extra="allow")
@@ -167,6 +167,8 @@ class Fixture:
             "final_output": known.get("final_output", last),
             "expected": known.get("expected") or {},
         }
+        if cassette.redact != DEFAULT_RULES or MASK_START in json.dumps(document["steps"]):
+            document["redact"] = Redactor(cassette.redact).to_header()
         return cls.from_json(document)
 
     @classmethod

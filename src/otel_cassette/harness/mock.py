@@ -22,7 +22,7 @@ from otel_cassette.harness.values import bind_to_recorded, jsonable
 from otel_cassette.keys import CanonicalRequest, compare, llm_request, tool_request
 from otel_cassette.model.entry import EntryKind
 from otel_cassette.model.llm import LLMRequest
-from otel_cassette.redaction import Redactor
+from otel_cassette.redaction import MASK_START, Redactor
 
 MockMode = Literal["strict", "lenient"]
 
@@ -126,7 +126,7 @@ class MockLayer:
     @property
     def masked(self) -> list[Step]:
         """Steps served whose output holds a redaction mask: the agent saw the mask, not the secret."""
-        return [step for step in self.served if "<redacted:" in repr(step.output)]
+        return [step for step in self.served if MASK_START in repr(step.output)]
 
     def _bind(self, kind: StepType, name: str, *, is_async: bool | None) -> Callable[..., Any]:
         with self._lock:
