@@ -74,7 +74,7 @@ def entry_of(call: Call, tree: SpanTree) -> CassetteEntry:
         response=reading.response,
         response_integrity=reading.response_integrity,
         error=error,
-        yields=None,
+        yields=reading.yields,
         opaque=False,
     )
 

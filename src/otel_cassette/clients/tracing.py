@@ -116,10 +116,16 @@ class _ToolTracing:
             },
         )
 
-    def _result(self, span: Span, value: Any, **extra: Any) -> None:
+    def _result(self, span: Span, value: Any, yields: list[Any] | None = None) -> None:
         plain = _lossy(value)
         span.set_attribute("gen_ai.tool.call.result", dump(plain))
-        span.set_attribute(names.RESPONSE_ATTR, dump({"value": plain, **extra}))
+        span.set_attribute(names.RESPONSE_ATTR, dump(plain))
+        if yields is not None:
+            span.set_attribute(names.YIELDS_ATTR, dump(yields))
+
+    def _left_early(self, span: Span, yields: list[Any]) -> None:
+        """Enter what a generator gave before its consumer left; without a result, it is no whole answer."""
+        span.set_attribute(names.YIELDS_ATTR, dump(yields))
 
     def sync(self) -> Callable[..., Any]:
         @functools.wraps(self.fn)
@@ -149,17 +155,17 @@ class _ToolTracing:
             items: list[Any] = []
             try:
                 while True:
-                    try:
-                        with _current(span):
+                    with _current(span):
+                        try:
                             item = next(source)
-                    except StopIteration as stop:
-                        self._result(span, stop.value, yields=items)
-                        return stop.value
+                        except StopIteration as stop:
+                            self._result(span, stop.value, yields=items)
+                            return stop.value
                     items.append(_lossy(item))
                     yield item
             except GeneratorExit:
                 source.close()
-                self._result(span, None, yields=items, ended_early=True)
+                self._left_early(span, items)
                 raise
             finally:
                 span.end()
@@ -174,17 +180,17 @@ class _ToolTracing:
             items: list[Any] = []
             try:
                 while True:
-                    try:
-                        with _current(span):
+                    with _current(span):
+                        try:
                             item = await source.__anext__()
-                    except StopAsyncIteration:
-                        self._result(span, None, yields=items)
-                        return
+                        except StopAsyncIteration:
+                            self._result(span, None, yields=items)
+                            return
                     items.append(_lossy(item))
                     yield item
             except GeneratorExit:
                 await source.aclose()
-                self._result(span, None, yields=items, ended_early=True)
+                self._left_early(span, items)
                 raise
             finally:
                 span.end()
@@ -203,7 +209,10 @@ def _lossy(value: Any) -> Any:
 
 
 def _current(span: Span) -> Any:
-    """Make a span current, and mark it where the block raises; it is not ended."""
+    """Make a span current, and mark it where the block raises; it is not ended.
+
+    The end of an iterator is caught inside the block: it is no failure of the span.
+    """
     return trace.use_span(
         span, end_on_exit=False, record_exception=True, set_status_on_exception=True
     )
@@ -255,12 +264,12 @@ class TracedLLM:
         try:
             source = iter(self.client.stream(typed))
             while True:
-                try:
-                    with _current(span):
+                with _current(span):
+                    try:
                         chunk = next(source)
-                except StopIteration:
-                    early = False
-                    return
+                    except StopIteration:
+                        early = False
+                        return
                 chunks.append(as_chunk(to_plain(chunk)))
                 yield chunk
         finally:
@@ -275,12 +284,12 @@ class TracedLLM:
         try:
             source = aiter_of(self.client.astream(typed))
             while True:
-                try:
-                    with _current(span):
+                with _current(span):
+                    try:
                         chunk = await source.__anext__()
-                except StopAsyncIteration:
-                    early = False
-                    return
+                    except StopAsyncIteration:
+                        early = False
+                        return
                 chunks.append(as_chunk(to_plain(chunk)))
                 yield chunk
         finally:

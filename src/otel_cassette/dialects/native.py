@@ -38,6 +38,7 @@ NAME: Final = "native"
 OWN_TYPE: Final = "cassette.span.type"
 OWN_REQUEST: Final = "cassette.request"
 OWN_RESPONSE: Final = "cassette.response"
+OWN_YIELDS: Final = "cassette.yields"
 _TYPE_KEYS: Final = ("span.type", "span_type", "type", "kind")
 _KINDS: Final[Mapping[str, EntryKind]] = {
     "llm_call": "llm",
@@ -66,6 +67,8 @@ _PROVIDERS: Final = (
 )
 _TOOL_NAMES: Final = ("tool.name", "gen_ai.tool.name", "name")
 _CALL_IDS: Final = ("tool.call_id", "tool_call_id", "tool_call.id", "gen_ai.tool.call.id")
+_SAYING: Final = frozenset({OWN_TYPE, *_TYPE_KEYS})
+_WORDS: Final = tuple(_KINDS)
 _SEPARATORS: Final = " :./-_"
 _REMEDY: Final = "Set the attributes `input` and `output` on the span."
 
@@ -98,6 +101,8 @@ class Native:
 
 def _kind(span: SpanRecord) -> EntryKind | None:
     attributes = span.attributes
+    if _SAYING.isdisjoint(attributes) and not span.name.startswith(_WORDS):
+        return None
     own = _KINDS.get(str(attributes.get(OWN_TYPE)))
     if own is not None:
         return own
@@ -222,6 +227,8 @@ def _read_tool_call(reading: Reading, span: SpanRecord, given: Any, answer: Any)
     if given == "":
         given = {}
     set_arguments(reading, _arguments(given))
+    if OWN_YIELDS in span.attributes and _read_yields(reading, span.attributes):
+        return
     if reading.error is not None:
         return
     result = Payload("", "whole") if answer == "" else decode_value(answer)
@@ -232,6 +239,24 @@ def _read_tool_call(reading: Reading, span: SpanRecord, given: Any, answer: Any)
         # No error and no output: the tool returned None.
         reading.response_integrity = "whole"
         reading.has_response = True
+
+
+def _read_yields(reading: Reading, attributes: Attributes) -> bool:
+    """Take over what a traced generator gave, the end of which it may not have reached."""
+    payload = decode_json(attributes[OWN_YIELDS])
+    if reading.error is not None and not payload.value:
+        return False
+    reading.has_response = True
+    if not isinstance(payload.value, list):
+        reading.response_integrity = worst(payload.integrity, "suspect")
+        return True
+    result = decode_json(attributes.get(OWN_RESPONSE))
+    reading.yields = tuple(payload.value)
+    reading.response = result.value
+    reading.partial = result.integrity == "absent"
+    verdict: Integrity = "partial" if reading.partial else result.integrity
+    reading.response_integrity = worst(payload.integrity, verdict)
+    return True
 
 
 def _arguments(given: Any) -> Payload:

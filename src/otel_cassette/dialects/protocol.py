@@ -35,6 +35,7 @@ class Reading:
         request_integrity, response_integrity: As found in this span.
         error: For failed spans.
         partial: The answer is a stream's that ended early.
+        yields: For generators: the values they gave, in order.
         response_id: The provider's id of the answer.
         call_id: For tools: the id of the model's tool call.
         conversation_id: Conversation, session or thread id, when the span carries one.
@@ -61,6 +62,7 @@ class Reading:
     response_integrity: Integrity = "absent"
     error: RecordedFailure | None = None
     partial: bool = False
+    yields: tuple[Any, ...] | None = None
     response_id: str | None = None
     call_id: str | None = None
     conversation_id: str | None = None

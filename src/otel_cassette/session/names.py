@@ -14,6 +14,7 @@ DIVERGENCE_ATTR = "replay_divergence"
 SPAN_TYPE_ATTR = "cassette.span.type"
 REQUEST_ATTR = "cassette.request"
 RESPONSE_ATTR = "cassette.response"
+YIELDS_ATTR = "cassette.yields"
 
 ID_ATTR = "cassette.id"
 MODE_ATTR = "cassette.mode"
@@ -129,6 +130,12 @@ ATTRIBUTES: tuple[Name, ...] = (
         "string",
         "spans of the tracing wrappers",
         "the response as JSON, without loss",
+    ),
+    Name(
+        YIELDS_ATTR,
+        "string",
+        "spans of the tracing wrappers",
+        "what a traced generator gave, as a JSON array",
     ),
 )
 

@@ -1,0 +1,124 @@
+"""The demo's three acts: record, replay from the exported trace, replay with one prompt line changed.
+
+Lives here: the acts and what they print. Not here: the agent (`agent.py`), OpenTelemetry's set-up
+(`telemetry.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from otel_cassette.cassette import Cassette
+from otel_cassette.cli.demo import agent
+from otel_cassette.cli.demo.telemetry import Telemetry
+from otel_cassette.cli.output import Output
+from otel_cassette.cli.rendering import print_calls, print_divergences
+from otel_cassette.clients.tracing import wrap_llm, wrap_tool
+from otel_cassette.errors import CassetteMissError
+from otel_cassette.model.entry import CassetteMode, MatchRule
+from otel_cassette.session import Session
+
+RECORDED = "recorded.otlp.jsonl"
+REPLAYED = "replayed.otlp.jsonl"
+CHANGED = "changed.otlp.jsonl"
+CASSETTE = "refund.cassette.jsonl"
+
+OLD_LINE = "Refund up to 50 EUR yourself; leave more to a colleague."
+NEW_LINE = "Refund up to 20 EUR yourself; leave more to a colleague."
+
+
+class Story:
+    """One telling of the demo.
+
+    Args:
+        out: Where it is told.
+        folder: Where its files go.
+        telemetry: OpenTelemetry, set up.
+        mode: Mode of the replay with the changed prompt.
+        match: Match rule of both replays.
+    """
+
+    def __init__(
+        self,
+        out: Output,
+        folder: Path,
+        telemetry: Telemetry,
+        *,
+        mode: CassetteMode,
+        match: MatchRule,
+    ) -> None:
+        self._out = out
+        self._folder = folder
+        self._telemetry = telemetry
+        self._mode: CassetteMode = mode
+        self._match: MatchRule = match
+
+    def record(self) -> Path:
+        """Run the agent for real, and return the file its spans were exported to."""
+        self._heading(1, "Record", "the agent runs, traced by OpenTelemetry as ever")
+        path = self._telemetry.export_to(RECORDED)
+        tools: dict[str, agent.Tool] = {
+            "lookup_order": wrap_tool(agent.lookup_order),
+            "refund": wrap_tool(agent.refund),
+        }
+        answer = agent.refund_agent(agent.QUESTION, wrap_llm(agent.StandInModel()), tools)
+        cassette = Cassette.from_trace(path)
+        print_calls(self._out, cassette.entries)
+        cassette.save(self._folder / CASSETTE)
+        self._out.line(f"  answer: {answer}", "dim")
+        self._out.line(f"  {len(cassette.entries)} calls, exported as OTLP JSON to {RECORDED}")
+        return path
+
+    def replay(self, recorded: Path) -> bool:
+        """Run the same agent from the exported file; true when nothing departed."""
+        self._heading(2, "Replay", f"from {RECORDED}; there is no model, and no tool runs")
+        self._telemetry.export_to(REPLAYED)
+        cassette = Cassette.from_trace(recorded)
+        with cassette.replaying(mode="strict", match=self._match) as session:
+            answer = self._run(cassette, agent.INSTRUCTIONS)
+        self._out.line(f"  answer: {answer}", "dim")
+        self._account(session)
+        return not session.divergences and not session.missing
+
+    def change(self, recorded: Path) -> bool:
+        """Run the agent with one prompt line changed; true when the replay departed."""
+        self._heading(3, "Replay with one line of the prompt changed", f"mode {self._mode}")
+        self._out.line(f"  - {OLD_LINE}", "removed")
+        self._out.line(f"  + {NEW_LINE}", "added")
+        self._telemetry.export_to(CHANGED)
+        cassette = Cassette.from_trace(recorded)
+        instructions = agent.INSTRUCTIONS.replace(OLD_LINE, NEW_LINE)
+        try:
+            with cassette.replaying(mode=self._mode, match=self._match) as session:
+                answer = self._run(cassette, instructions, live=self._mode == "fallthrough")
+        except CassetteMissError as miss:
+            self._out.line(f"  stopped by CassetteMissError: {str(miss).splitlines()[0]}", "bad")
+            print_divergences(self._out, cassette.divergences)
+            return True
+        self._out.line(f"  answer: {answer}", "dim")
+        self._account(session)
+        print_divergences(self._out, session.divergences)
+        return bool(session.divergences)
+
+    def _run(self, cassette: Cassette, instructions: str, *, live: bool = False) -> str:
+        """Run the agent behind the cassette; the traced wrappers outside, so that the replay has spans too."""
+        llm = wrap_llm(cassette.wrap_llm(agent.StandInModel() if live else None))
+        tools: dict[str, agent.Tool] = {
+            "lookup_order": wrap_tool(cassette.wrap_tool(agent.lookup_order)),
+            "refund": wrap_tool(cassette.wrap_tool(agent.refund)),
+        }
+        return agent.refund_agent(agent.QUESTION, llm, tools, instructions=instructions)
+
+    def _account(self, session: Session) -> None:
+        totals = session.summary
+        good = not totals.diverged and not totals.missed and not totals.unplayed
+        self._out.spans(
+            "  ",
+            ("identical" if good else "diverged", "good" if good else "bad"),
+            f": served {totals.served}, live {totals.live}, missed {totals.missed}, unplayed {totals.unplayed}",
+        )
+
+    def _heading(self, number: int, title: str, rest: str) -> None:
+        if number > 1:
+            self._out.line()
+        self._out.spans((f"{number}. {title}", "heading"), f": {rest}")
