@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import datetime
 import decimal
+import functools
 import inspect
 import json
 import threading
@@ -66,7 +67,15 @@ def test_methods_and_callables_without_a_signature_are_recorded_too() -> None:
     assert recorder.tool("refund", Shop().refund)("A") == "refunded A"
     assert recorder.tool("shop", Shop())(1) == 2
     assert recorder.tool("largest", max)(3, 7) == 7
-    assert [s[2] for s in _steps(recorder)] == [{"order_id": "A"}, {"x": 1}, {"arg0": 3, "arg1": 7}]
+    assert recorder.tool("unbound", Shop.refund)(Shop(), "B") == "refunded B"
+    assert recorder.tool("half", functools.partial(divmod, 9))(2) == (4, 1)
+    assert [s[2] for s in _steps(recorder)][:4] == [
+        {"order_id": "A"},
+        {"x": 1},
+        {"arg0": 3, "arg1": 7},
+        {"order_id": "B"},
+    ]
+    assert list(recorder.fixture.steps[4].args.values()) == [2]
 
 
 def test_coroutine_functions_stay_coroutine_functions() -> None:

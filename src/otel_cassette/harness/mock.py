@@ -9,7 +9,6 @@ call that does not match leaves its place.
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NoReturn
@@ -22,6 +21,7 @@ from otel_cassette.harness.values import bind_to_recorded, jsonable
 from otel_cassette.keys import CanonicalRequest, compare, llm_request, tool_request
 from otel_cassette.model.entry import EntryKind
 from otel_cassette.model.llm import LLMRequest
+from otel_cassette.model.plain import copy_plain
 from otel_cassette.redaction import MASK_START, Redactor
 
 MockMode = Literal["strict", "lenient"]
@@ -136,7 +136,7 @@ class MockLayer:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             step = self._serve(kind, name, args, kwargs)
-            output = copy.deepcopy(step.output)
+            output = copy_plain(step.output)
             awaited = bool(getattr(step, "is_async", False)) if is_async is None else is_async
             return _later(output) if awaited else output
 

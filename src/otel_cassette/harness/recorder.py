@@ -14,9 +14,10 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
+from otel_cassette.clients.binding import flavour_of
 from otel_cassette.document.file import write_atomically
 from otel_cassette.harness.fixture import Fixture, Step, StepType
-from otel_cassette.harness.values import bind_to_signature, is_async_callable, jsonable
+from otel_cassette.harness.values import bind_to_signature, jsonable
 from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
 
 
@@ -80,7 +81,8 @@ class Recorder:
         write_atomically(path, [self.fixture.to_json()])
 
     def _wrap(self, kind: StepType, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-        if inspect.isasyncgenfunction(fn):
+        flavour = flavour_of(fn)
+        if flavour == "async_generator":
             msg = f"{name!r} is an async generator, which a session cannot record; let it return a list of its values"
             raise TypeError(msg)
 
@@ -107,7 +109,7 @@ class Recorder:
                 call.finish_yields(result) if inspect.isgenerator(result) else call.finish(result)
             )
 
-        wrapper: Callable[..., Any] = call_async if is_async_callable(fn) else call_sync
+        wrapper: Callable[..., Any] = call_async if flavour == "async" else call_sync
         functools.update_wrapper(wrapper, fn)
         wrapper.__name__ = name
         return wrapper

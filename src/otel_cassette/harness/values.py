@@ -54,8 +54,9 @@ def bind_to_signature(
 ) -> dict[str, Any]:
     """Return the arguments of a call by parameter name, without defaults.
 
-    Further positional arguments are a list under the name of their parameter. Where the function
-    has no signature, or the arguments do not fit it, positional ones are `arg0`, `arg1`, ...
+    `self` and `cls` are no arguments. Further positional arguments are a list under the name of
+    their parameter. Where the function has no signature, or the arguments do not fit it, positional
+    ones are `arg0`, `arg1`, ...
     """
     try:
         signature = inspect.signature(function)
@@ -63,7 +64,9 @@ def bind_to_signature(
     except (TypeError, ValueError):
         return {**{f"arg{i}": value for i, value in enumerate(args)}, **kwargs}
     named: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
+    for place, (name, value) in enumerate(bound.arguments.items()):
+        if place == 0 and name in ("self", "cls"):
+            continue
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             named.update(value)
@@ -91,9 +94,3 @@ def bind_to_recorded(
             head = dict(zip(names[:i], args, strict=False))
             ways.append({**head, name: list(args[i:]), **kwargs})
     return ways
-
-
-def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Return whether *function* is a coroutine function, or an object whose call is one."""
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - the method, not whether there is one
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
