@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from spans import chat, span, text, tool
 
 from otel_cassette.assemble import assemble
-from otel_cassette.dialects import REGISTRY
+from otel_cassette.dialects import REGISTRY, payload
 from otel_cassette.dialects.protocol import Reading
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure
 from otel_cassette.model.span import LogRecord, SpanRecord
@@ -206,3 +207,21 @@ def test_content_of_any_shape_makes_valid_entries(
         assert validated.request == record.request
         if isinstance(record, CassetteEntry):
             assert validated.response == record.response  # type: ignore[union-attr]
+
+
+def test_no_content_of_a_run_outlives_it_in_the_package() -> None:
+    long = [text("user", "a text of some length " * 40)]
+    assemble([chat("01", 0, 10, input=long), chat("02", 20, 30, input=[*long, *ANSWER])])
+    assert payload._histories.recent == []
+
+
+def test_the_garbage_collector_is_left_as_it_was() -> None:
+    assert gc.isenabled()
+    assemble([chat("01", 0, 10)])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assemble([chat("01", 0, 10)])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

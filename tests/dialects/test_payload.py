@@ -15,6 +15,7 @@ import pytest
 from otel_cassette.dialects.payload import (
     decode_json,
     decode_value,
+    forget_histories,
     plain,
     read_messages,
     read_parts,
@@ -199,3 +200,42 @@ def test_tool_definitions_of_every_provider_are_one_shape(value: Any) -> None:
 def test_the_worst_verdict_counts() -> None:
     assert worst("whole", "partial", "truncated") == "truncated"
     assert worst("whole", "whole") == "whole"
+
+
+def conversation(turns: int, name: str) -> list[dict[str, Any]]:
+    text = "a rather long text that makes the history worth keeping " * 5
+    return [
+        {"role": "user", "parts": [{"type": "text", "content": f"{name} {i} {text}"}]}
+        for i in range(turns)
+    ]
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" , ", " : ")])
+def test_requests_that_repeat_their_history_read_like_any_other(
+    separators: tuple[str, str],
+) -> None:
+    for turns in (3, 4, 4, 9, 2):
+        for name in ("a", "b"):
+            messages = conversation(turns, name)
+            assert read_messages(json.dumps(messages, separators=separators)) == (messages, "whole")
+    forget_histories()
+
+
+def test_a_history_that_goes_on_with_something_else_is_read_from_its_start() -> None:
+    first = json.dumps(conversation(3, "a"))
+    read_messages(first)
+    assert read_messages(first[:-1] + ', {"role": "user"').integrity == "truncated"
+    assert read_messages(first[:-1] + ' oops "]').integrity == "suspect"
+    assert read_messages(first[:-1] + ", ]").integrity == "suspect"
+    changed = conversation(3, "a")
+    changed[1]["role"] = "assistant"
+    assert read_messages(json.dumps(changed)).items == changed
+    forget_histories()
+
+
+def test_what_is_new_counts_for_the_verdict() -> None:
+    messages = conversation(3, "a")
+    read_messages(json.dumps(messages))
+    hidden = [*messages, {"role": "user", "parts": [{"type": "text"}]}]
+    assert read_messages(json.dumps(hidden)).integrity == "partial"
+    forget_histories()

@@ -9,7 +9,7 @@ Agent Framework and google-adk write: the conventions from 1.28 to the newest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from otel_cassette.dialects.failures import span_failure
@@ -87,10 +87,11 @@ def _operation(span: SpanRecord) -> str | None:
     operation = span.attributes.get("gen_ai.operation.name")
     if isinstance(operation, str):
         return operation
+    if not span.dropped_attributes:
+        return None
     word = span.name.split(" ", 1)[0]
-    if span.dropped_attributes and word in _CALL_OPERATIONS:
-        return word if any(key.startswith("gen_ai.") for key in span.attributes) else None
-    return None
+    lost = word in _CALL_OPERATIONS and any(k.startswith("gen_ai.") for k in span.attributes)
+    return word if lost else None
 
 
 def _read_llm(
@@ -110,12 +111,13 @@ def _read_llm(
         integrity = "partial"
     if failure is not None and _answered(attributes):
         partial = True
-    request_integrity, scope = _request_verdict(content, emitter)
+    request = _request(content, operation)
+    request_integrity, scope = _request_verdict(content, emitter, request.get("params") or ())
     return Reading(
         NAME,
         "call",
         kind="llm",
-        request=_request(content, operation),
+        request=request,
         response=_response(attributes, choices, partial=partial),
         has_request=bool(content.input.items) and request_integrity != "redacted",
         has_response=integrity != "absent",
@@ -157,15 +159,15 @@ def _provider(attributes: Attributes) -> str | None:
 
 def _params(attributes: Attributes) -> dict[str, Any]:
     params: dict[str, Any] = {}
-    for key, name in _PARAMS.items():
-        value = plain(attributes.get(key))
-        if value is None:
+    for key in attributes:
+        name = _PARAMS.get(key)
+        if name is None:
             continue
+        value = plain(attributes[key])
         if name == "stop_sequences":
             value = _strings(value)
         elif name == "encoding_format":
-            formats = _strings(value)
-            value = formats[0] if formats else None
+            value = next(iter(_strings(value)), None)
         if isinstance(value, str | bool | int | float | list):
             params[name] = value
     return params
@@ -242,13 +244,15 @@ def _response_integrity(
     return "absent"
 
 
-def _request_verdict(content: Content, emitter: Emitter) -> tuple[Integrity, tuple[str, ...]]:
+def _request_verdict(
+    content: Content, emitter: Emitter, params: Iterable[str]
+) -> tuple[Integrity, tuple[str, ...]]:
     """Return how whole the request is, and which parts of it were captured."""
     attributes = content.attributes
     scope: set[str] = set()
     if attributes.get("gen_ai.request.model"):
         scope.add("model/family" if emitter.writes_response_model else "model")
-    scope.update(f"params/{name}" for name in _params(attributes) if name != "stream")
+    scope.update(f"params/{name}" for name in params if name != "stream")
     scope.update(f"params/{name}" for name in emitter.always_params)
     integrity = content.input.integrity
     if integrity == "whole":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeGuard
 
@@ -185,13 +186,68 @@ def _mask_verdict(text: str) -> Integrity:
     return "suspect" if holds_mask(text) else "whole"
 
 
+class _Histories(threading.local):
+    """The last conversations read in this thread: text without its closing bracket, messages."""
+
+    def __init__(self) -> None:
+        self.recent: list[tuple[str, list[dict[str, Any]]]] = []
+
+
+_histories = _Histories()
+_HISTORIES: Final = 8
+_WORTH_KEEPING_CHARS: Final = 512
+
+
 def read_messages(value: JSON, *, role: str = "user") -> Messages:
     """Read messages of any shape: a JSON string or a structured value, with parts or chat-shaped.
+
+    An agent's requests repeat their history: of a text that goes on where one of the last ones
+    ended, only what is new is read, and the messages before are the same objects. Treat them as
+    frozen; `forget_histories` lets go of them.
 
     Args:
         value: A list of messages, one message, or text; None for none.
         role: Role of messages that do not say theirs, and of bare text.
     """
+    if not isinstance(value, str) or len(value) < _WORTH_KEEPING_CHARS or value[-1:] != "]":
+        return _decode_messages(value, role)
+    recent = _histories.recent
+    read = _continued(value, role)
+    if read is None:
+        read = _decode_messages(value, role)
+    if read.integrity == "whole":
+        recent.insert(0, (value[:-1], read.items))
+        del recent[_HISTORIES:]
+    return read
+
+
+def _continued(text: str, role: str) -> Messages | None:
+    """The messages of a text that goes on where a known one ended; None for any other."""
+    recent = _histories.recent
+    for place, (head, messages) in enumerate(recent):
+        if not text.startswith(head):
+            continue
+        rest = text[len(head) :].lstrip()
+        if rest == "]":
+            new: list[dict[str, Any]] = []
+        elif rest[:1] == ",":
+            read = _decode_messages("[" + rest[1:], role)
+            if read.integrity != "whole":
+                return None
+            new = read.items
+        else:
+            return None
+        del recent[place]
+        return Messages(messages + new, "whole")
+    return None
+
+
+def forget_histories() -> None:
+    """Let go of the conversations that `read_messages` keeps for this thread."""
+    _histories.recent.clear()
+
+
+def _decode_messages(value: JSON, role: str) -> Messages:
     payload = decode_json(value)
     if payload.integrity != "whole":
         return Messages([], payload.integrity)
