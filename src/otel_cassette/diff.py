@@ -126,7 +126,7 @@ class ReplayDivergence(BaseModel):
         note: What else is known, in a sentence.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     kind: EntryKind
     index: int

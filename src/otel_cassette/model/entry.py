@@ -42,7 +42,7 @@ class ParentRef:
 
 
 class _Stored(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
 
 class RecordedFailure(_Stored):

@@ -67,7 +67,7 @@ class LLMRequest(BaseModel):
         extra: Whatever else the request held.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     operation: str | None = None
     provider: str | None = None
@@ -142,7 +142,7 @@ class LLMResponse(BaseModel):
         ended_early: For streams: the consumer left, or the stream broke, before its end.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     id: str | None = None
     model: str | None = None

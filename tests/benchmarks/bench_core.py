@@ -1,0 +1,187 @@
+"""The core against its budgets: ratios measured in one run, peers on the same work.
+
+`make bench` runs it. Each figure is the best of several rounds, with the garbage collector as it is.
+A budget that is missed fails; the table is printed either way.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from figures import Figures
+
+from otel_cassette import Cassette, LLMRequest
+
+ROUNDS = 5
+CALLS = 1_000
+
+
+def request(number: int) -> LLMRequest:
+    """A request of about 3 kB: instructions, a tool, a short conversation."""
+    order = {"order": f"A-{number}", "items": [{"sku": "x", "qty": 2}] * 8}
+    call = {"id": "c1", "function": {"name": "lookup", "arguments": f'{{"order_id": "A-{number}"}}'}}
+    return LLMRequest.model_validate(
+        {
+            "model": "gpt-4o",
+            "system_instructions": "You are a refund assistant. Be brief and polite. " * 18,
+            "messages": [
+                {"role": "user", "content": f"Please refund order A-{number}. " * 16},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c1", "content": json.dumps(order)},
+                {"role": "assistant", "content": "The order is found. " * 16},
+                {"role": "user", "content": "Thank you, go on. " * 16},
+            ],
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "lookup",
+                        "description": "Look an order up by its id.",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {"order_id": {"type": "string"}},
+                            "required": ["order_id"],
+                        },
+                    },
+                }
+            ],
+            "params": {"temperature": 0.2, "max_tokens": 256},
+        }
+    )
+
+
+ANSWER = {
+    "choices": [
+        {
+            "message": {"role": "assistant", "content": "Your order has been refunded. " * 3},
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": {"input_tokens": 700, "output_tokens": 20},
+}
+
+
+class Model:
+    """A model that answers at once."""
+
+    model = "gpt-4o"
+    provider = "none"
+
+    def complete(self, _request: LLMRequest) -> dict[str, Any]:
+        return ANSWER
+
+
+def best_us(work: Callable[[], None], calls: int, rounds: int = ROUNDS) -> float:
+    """The shortest of several rounds, in microseconds a call."""
+    times = []
+    for _ in range(rounds):
+        gc.collect()
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times) / calls * 1e6
+
+
+def recorded(path: Path, requests: list[LLMRequest]) -> Path:
+    cassette = Cassette()
+    model = cassette.wrap_llm(Model())
+    for each in requests:
+        model.complete(each)
+    cassette.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def requests() -> list[LLMRequest]:
+    return [request(number) for number in range(CALLS)]
+
+
+@pytest.fixture(scope="module")
+def baseline_us(requests: list[LLMRequest]) -> float:
+    """`json.dumps(sort_keys=True)` and sha256 of the same requests."""
+    plain = [each.to_json() for each in requests]
+    assert 2_700 < len(json.dumps(plain[0])) < 3_300
+
+    def work() -> None:
+        for each in plain:
+            hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()
+
+    return best_us(work, CALLS)
+
+
+@pytest.mark.parametrize("match", ["index", "content"])
+def test_replay_through_a_wrapper(
+    tmp_path: Path, requests: list[LLMRequest], baseline_us: float, figures: Figures, match: Any
+) -> None:
+    path = recorded(tmp_path / "calls.jsonl", requests)
+    cassette = Cassette.load(path, match=match)
+    model = cassette.wrap_llm()
+
+    def work() -> None:
+        cassette.rewind()
+        for each in requests:
+            model.complete(each)
+
+    took = best_us(work, CALLS)
+    assert len(cassette.calls) == CALLS
+    assert cassette.divergences == []
+    figures.add(f"replay of a call, match={match!r}, redaction on", took, baseline_us, 2.0)
+
+
+def test_replay_is_flat_from_100_to_100_000_entries(tmp_path: Path, figures: Figures) -> None:
+    """In a fresh process each, so that neither warms the other."""
+    per_call = {count: fresh_process_us(tmp_path, count) for count in (100, 100_000)}
+    figures.add("replay of a call, 100,000 entries against 100", per_call[100_000], per_call[100], 1.5)
+
+
+def fresh_process_us(folder: Path, count: int) -> float:
+    script = Path(__file__).with_name("replay_many.py")
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(script), str(folder / f"{count}.jsonl"), str(count)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return float(done.stdout.split()[-1])
+
+
+def test_a_run_of_turns_is_a_file_linear_in_the_turns(tmp_path: Path, figures: Figures) -> None:
+    sizes = {}
+    for turns in (50, 100):
+        cassette = Cassette()
+        model = cassette.wrap_llm(Model())
+        messages: list[dict[str, Any]] = []
+        for turn in range(turns):
+            messages.append({"role": "user", "content": f"Turn {turn}. " * 20})
+            model.complete(list(messages))
+            messages.append(ANSWER["choices"][0]["message"])
+        path = tmp_path / f"{turns}.jsonl"
+        cassette.save(path)
+        sizes[turns] = path.stat().st_size
+    figures.add("bytes of 100 turns against 50", sizes[100], sizes[50], 2.1, unit="bytes")
+
+
+def test_import_time(figures: Figures) -> None:
+    ours = import_ms("import otel_cassette")
+    base = import_ms("import pydantic; from pydantic import BaseModel; import opentelemetry.sdk.trace")
+    figures.add("import otel_cassette", ours, base, 1.3, unit="ms")
+
+
+def import_ms(statement: str) -> float:
+    program = f"import time; t = time.perf_counter(); {statement}; print((time.perf_counter() - t) * 1e3)"
+    runs = [
+        subprocess.run(  # noqa: S603 - our own interpreter
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        )
+        for _ in range(7)
+    ]
+    return min(float(run.stdout) for run in runs)
