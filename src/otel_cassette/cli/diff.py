@@ -12,7 +12,7 @@ from otel_cassette.cli.arguments import (
     add_run_choice,
 )
 from otel_cassette.cli.output import Output
-from otel_cassette.cli.rendering import print_divergences
+from otel_cassette.cli.rendering import counted, print_divergences
 from otel_cassette.formats import load_trace
 from otel_cassette.keys import ComparisonRules
 from otel_cassette.model.entry import KINDS
@@ -91,10 +91,11 @@ def print_comparison(out: Output, comparison: Comparison) -> None:
     """Print the verdict, what was compared, the divergences, and what could not be verified."""
     verdict, style = _VERDICTS[comparison.verdict]
     causes = sum(divergence.is_first_cause for divergence in comparison.divergences)
-    found = (
-        f", {causes} first causes of {len(comparison.divergences)} divergences" if causes else ""
-    )
-    out.spans((verdict, style), f": {comparison.compared} calls compared{found}")
+    total = len(comparison.divergences)
+    found = f", {counted(total, 'divergence')}" if total else ""
+    if causes < total:
+        found += f", {causes} of them {'a first cause' if causes == 1 else 'first causes'}"
+    out.spans((verdict, style), f": {counted(comparison.compared, 'call')} compared{found}")
     for kind, scope in comparison.scopes.items():
         out.line(f"  {kind} compared on: {', '.join(scope)}", "dim")
     for unverified in comparison.unverified:

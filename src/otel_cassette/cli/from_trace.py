@@ -8,7 +8,7 @@ from typing import Any
 from otel_cassette.cassette import Cassette
 from otel_cassette.cli.arguments import SOURCE_HELP, add_json, add_run_choice
 from otel_cassette.cli.output import Output
-from otel_cassette.cli.rendering import print_calls, print_report
+from otel_cassette.cli.rendering import counted, print_calls, print_report
 from otel_cassette.errors import CassetteFormatError
 
 
@@ -68,9 +68,8 @@ def run(arguments: argparse.Namespace, out: Output) -> int:
         return 0
     print_report(out, report)
     print_calls(out, [*cassette.entries, *cassette.nested, *cassette.failures])
-    count = len(cassette.entries)
     if arguments.output:
-        out.line(f"{count} {'call' if count == 1 else 'calls'} in {arguments.output}", "good")
+        out.line(f"{counted(len(cassette.entries), 'call')} in {arguments.output}", "good")
     else:
         out.line("nothing written: add -o FILE for the cassette", "dim")
     return 0

@@ -14,11 +14,18 @@ from typing import Any
 from otel_cassette.assemble import AssemblyReport
 from otel_cassette.cli.output import Output
 from otel_cassette.diff import DIFF_MAX_LINE_CHARS, DIFF_MAX_LINES, ReplayDivergence
+from otel_cassette.engine import CallOutcome
 from otel_cassette.keys import llm_request, tool_request
 from otel_cassette.model.entry import MODEL_KINDS, CassetteEntry, CassetteFailure
 
 _PREVIEW_CHARS = 70
 _MAX_FIELDS = 3
+_GOT = {
+    "served": "served from the recording",
+    "live": "went live",
+    "missed": "missed: no answer",
+    "failure": "the recorded failure was raised",
+}
 _GOOD = frozenset({"replayable"})
 _BAD = frozenset({"not_replayable", "missing", "unreadable", "unfinished", "collapsed"})
 
@@ -27,7 +34,7 @@ _BAD = frozenset({"not_replayable", "missing", "unreadable", "unfinished", "coll
 
 
 def call_label(call: CassetteEntry | CassetteFailure) -> str:
-    """Return `llm #2`, or `tool (after #0)` for a failed call."""
+    """Return `llm #2`, or `tool (failed)` for a failed call, which has no index."""
     if isinstance(call, CassetteFailure):
         return f"{call.kind} (failed)"
     return f"{call.kind} #{call.index}"
@@ -70,6 +77,11 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 call`, `2 calls`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def short(text: str, limit: int = _PREVIEW_CHARS) -> str:
     """Return *text* as one line of at most *limit* characters."""
     line = " ".join(text.split())
@@ -91,6 +103,26 @@ def print_calls(
             (f"{name:<{widths[1]}}", "field"),
             f"  {text}",
             (f"  [{doubt}]" if doubt else "", "warn"),
+        )
+
+
+def print_outcomes(out: Output, outcomes: Iterable[CallOutcome], indent: str = "  ") -> None:
+    """Print one line a replayed call: its verdict, and what it got."""
+    for outcome in outcomes:
+        entry = outcome.entry
+        name = entry.name if entry is not None and entry.name else ""
+        got = next(
+            (flag for flag in ("live", "missed", "failure") if flag in outcome.flags), "served"
+        )
+        other = [flag for flag in outcome.flags if flag != got]
+        style = "good" if outcome.verdict == "identical" else "bad"
+        out.spans(
+            f"{indent}{outcome.kind:<4} #{outcome.index}  ",
+            (f"{name:<12}", "field"),
+            "  ",
+            (f"{outcome.verdict.replace('_', ' '):<11}", style),
+            f"  {_GOT[got]}",
+            (f"  [{', '.join(other)}]" if other else "", "warn"),
         )
 
 

@@ -13,6 +13,7 @@ from otel_cassette.cli.rendering import (
     call_label,
     call_name,
     compact,
+    counted,
     doubts,
     print_calls,
     print_report,
@@ -98,9 +99,7 @@ def _show_cassette(out: Output, document: Document, arguments: argparse.Namespac
     count = sum(
         isinstance(record, CassetteEntry) and record.parent is None for record in document.records
     )
-    out.line(
-        f"{header.format} version {header.version}: {count} {'call' if count == 1 else 'calls'}"
-    )
+    out.line(f"{header.format} version {header.version}: {counted(count, 'call')}")
     for name, value in (
         ("metadata", header.metadata),
         ("ignore", list(header.ignore)),

@@ -12,7 +12,7 @@ from otel_cassette.cassette import Cassette
 from otel_cassette.cli.demo import agent
 from otel_cassette.cli.demo.telemetry import Telemetry
 from otel_cassette.cli.output import Output
-from otel_cassette.cli.rendering import print_calls, print_divergences
+from otel_cassette.cli.rendering import print_calls, print_divergences, print_outcomes
 from otel_cassette.clients.tracing import wrap_llm, wrap_tool
 from otel_cassette.errors import CassetteMissError
 from otel_cassette.model.entry import CassetteMode, MatchRule
@@ -25,6 +25,13 @@ CASSETTE = "refund.cassette.jsonl"
 
 OLD_LINE = "Refund up to 50 EUR yourself; leave more to a colleague."
 NEW_LINE = "Refund up to 20 EUR yourself; leave more to a colleague."
+
+
+_MODES: dict[CassetteMode, str] = {
+    "strict": "mode strict, a call that departs gets no answer",
+    "lenient": "mode lenient, a call that departs gets the recorded answer",
+    "fallthrough": "mode fallthrough, a call that departs is made for real",
+}
 
 
 class Story:
@@ -82,7 +89,7 @@ class Story:
 
     def change(self, recorded: Path) -> bool:
         """Run the agent with one prompt line changed; true when the replay departed."""
-        self._heading(3, "Replay with one line of the prompt changed", f"mode {self._mode}")
+        self._heading(3, "Replay with one line of the prompt changed", _MODES[self._mode])
         self._out.line(f"  - {OLD_LINE}", "removed")
         self._out.line(f"  + {NEW_LINE}", "added")
         self._telemetry.export_to(CHANGED)
@@ -95,6 +102,7 @@ class Story:
             self._out.line(f"  stopped by CassetteMissError: {str(miss).splitlines()[0]}", "bad")
             print_divergences(self._out, cassette.divergences)
             return True
+        print_outcomes(self._out, session.calls)
         self._out.line(f"  answer: {answer}", "dim")
         self._account(session)
         print_divergences(self._out, session.divergences)

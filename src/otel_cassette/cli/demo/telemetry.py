@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
     SimpleSpanProcessor,
@@ -24,6 +24,7 @@ from otel_cassette.otel.otlp_json import OTLPJsonFileSpanExporter
 
 SERVICE = "refund-desk"
 _TIMEOUT_S = 5
+_MAX_ATTRIBUTES = 10_000
 _TRACES_PATH = "/v1/traces"
 
 
@@ -36,7 +37,11 @@ class Telemetry:
     """
 
     def __init__(self, folder: Path, otlp_url: str | None = None) -> None:
-        self.provider = TracerProvider(resource=Resource.create({"service.name": SERVICE}))
+        self.provider = TracerProvider(
+            resource=Resource.create({"service.name": SERVICE}),
+            # The default of 128 is too few for the messages that some instrumentations flatten.
+            span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
+        )
         self._folder = folder
         self._file = OTLPJsonFileSpanExporter(folder / "spans.otlp.jsonl")
         self._backend = None if otlp_url is None else _Backend(otlp_url)
