@@ -110,7 +110,7 @@ def print_outcomes(out: Output, outcomes: Iterable[CallOutcome], indent: str = "
     """Print one line a replayed call: its verdict, and what it got."""
     for outcome in outcomes:
         entry = outcome.entry
-        name = entry.name if entry is not None and entry.name else ""
+        name = "-" if entry is None else call_name(entry)
         got = next(
             (flag for flag in ("live", "missed", "failure") if flag in outcome.flags), "served"
         )

@@ -28,7 +28,7 @@ def add_parser(commands: Any) -> None:
         "--keep", metavar="DIR", help="keep the traces and the cassette in this folder"
     )
     parser.add_argument(
-        "--otlp", metavar="URL", help="also send the spans to this OTLP/HTTP backend"
+        "--otlp", metavar="URL", type=_url, help="also send the spans to this OTLP/HTTP backend"
     )
     parser.add_argument(
         "--mode",
@@ -39,6 +39,13 @@ def add_parser(commands: Any) -> None:
     )
     add_match(parser)
     parser.set_defaults(run=run)
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        msg = f"{text!r} is no http:// or https:// address, for instance http://localhost:4318"
+        raise argparse.ArgumentTypeError(msg)
+    return text
 
 
 def run(arguments: argparse.Namespace, out: Output) -> int:
