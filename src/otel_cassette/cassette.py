@@ -38,10 +38,11 @@ from otel_cassette.model.entry import (
     ParentRef,
 )
 from otel_cassette.model.span import Trace
+from otel_cassette.otel.spans import WATCHER
 from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
 from otel_cassette.session.network import NetworkGuard
-from otel_cassette.store import Journal
+from otel_cassette.store import Journal, in_file_order
 from otel_cassette.traces import assemble_trace, check_playable, read_run
 
 JSON = Any
@@ -116,7 +117,13 @@ class Cassette:
         return f"<Cassette mode={self.mode!r} entries={len(made.entries)} failures={len(made.failures)}>"
 
     def _playback(self, options: PlaybackOptions) -> Playback:
-        return Playback(self._journal, options, rules=self._rules, redactor=self._redactor)
+        return Playback(
+            self._journal,
+            options,
+            rules=self._rules,
+            redactor=self._redactor,
+            watcher=WATCHER,
+        )
 
     # -- what is recorded -----------------------------------------------------------------------
 
@@ -326,6 +333,7 @@ class Cassette:
         block_network: bool = False,
         allow_hosts: Iterable[str] = (),
         span: bool = True,
+        span_content: bool | None = None,
         record_new: bool | None = None,
         allow_unverified: bool | None = None,
         allow_partial: bool | None = None,
@@ -339,6 +347,8 @@ class Cassette:
             block_network: Refuse every connection but loopback, unix sockets and *allow_hosts*.
             allow_hosts: Hosts that pass.
             span: Open the span `cassette.replay`, which carries the totals.
+            span_content: Whether marks may carry text of requests; else pointers and digests.
+                None: unless the environment switches content capture off explicitly.
             record_new: As for `Cassette`; its own by default.
             allow_unverified: Likewise.
             allow_partial: Likewise.
@@ -358,7 +368,13 @@ class Cassette:
             allow_partial=allow_partial,
         )
         guard = NetworkGuard(tuple(allow_hosts)) if block_network else None
-        return SessionBlock(self._session(options), guard=guard, span=span, source=self._source)
+        return SessionBlock(
+            self._session(options),
+            guard=guard,
+            span=span,
+            source=self._source,
+            span_content=span_content,
+        )
 
     def _option_copy(self, **changes: Any) -> PlaybackOptions:
         own = self._own.options
@@ -590,38 +606,6 @@ class RecordingBlock(SessionBlock):
             self._cassette._write(self._path)  # noqa: SLF001 - the block is the cassette's own
 
 
-def in_file_order(
-    entries: list[CassetteEntry], nested: list[CassetteEntry], failures: list[CassetteFailure]
-) -> list[CassetteEntry | CassetteFailure]:
-    """Return records as they stand in a file: nested calls after their parent, failures at their place."""
-    inside: dict[ParentRef | None, list[CassetteEntry]] = {}
-    for entry in nested:
-        inside.setdefault(entry.parent, []).append(entry)
-    after: dict[tuple[ParentRef | None, str, int], list[CassetteFailure]] = {}
-    for failure in failures:
-        after.setdefault((failure.parent, failure.kind, failure.follows), []).append(failure)
-    early = [f for (_, _, follows), group in after.items() if follows < 0 for f in group]
-    result: list[CassetteEntry | CassetteFailure] = list(early)
-    for entry in entries:
-        result += _with_followers(entry, inside, after)
-    placed = {id(record) for record in result}
-    rest: list[CassetteEntry | CassetteFailure] = [*nested, *failures]
-    return [*result, *(record for record in rest if id(record) not in placed)]
-
-
-def _with_followers(
-    entry: CassetteEntry,
-    inside: Mapping[ParentRef | None, list[CassetteEntry]],
-    after: Mapping[tuple[ParentRef | None, str, int], list[CassetteFailure]],
-) -> list[CassetteEntry | CassetteFailure]:
-    """Return an entry, the calls made inside it, and the failures that came right after it."""
-    result: list[CassetteEntry | CassetteFailure] = [entry]
-    for child in inside.get(_ref_key(entry), ()):
-        result += _with_followers(child, inside, after)
-    result += after.get((entry.parent, entry.kind, entry.index), ())
-    return result
-
-
 def mask_record(
     record: CassetteEntry | CassetteFailure, redactor: Redactor
 ) -> CassetteEntry | CassetteFailure:
@@ -631,10 +615,6 @@ def mask_record(
     }
     changed, _ = mask_call(redactor, parts)
     return record.model_copy(update=changed) if changed else record
-
-
-def _ref_key(entry: CassetteEntry) -> ParentRef:
-    return ParentRef(entry.kind, entry.index, entry.parent)
 
 
 def _with_key(record: Any) -> Any:

@@ -16,8 +16,8 @@ from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import departures
 from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, LiveCall, Totals
 from otel_cassette.engine.departures import Changes, Departure
-from otel_cassette.engine.lanes import Found, Item, Lane
-from otel_cassette.keys import Comparison, compare, full_scope
+from otel_cassette.engine.lanes import SAME_TEXT, Found, Item, Lane
+from otel_cassette.keys import Comparison, compare
 from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import (
     CassetteEntry,
@@ -121,11 +121,17 @@ class Engine:
             self._decisions.append(decision)
             return decision
 
-    def peek(self, call: LiveCall) -> Peek:
-        """Return whether an unplayed entry could equal *call*; changes nothing."""
+    def peek(self, call: LiveCall, *, anywhere: bool = False) -> Peek:
+        """Return whether an unplayed entry could equal *call*; changes nothing.
+
+        Args:
+            call: A call that may be made.
+            anywhere: Ask all unplayed entries in `match="index"` too, not only the next one: calls
+                that run at once are made in another order than their spans start.
+        """
         with self._lock:
             lane = self._lane(call)
-            if self.settings.match == "index":
+            if self.settings.match == "index" and not anywhere:
                 item = lane.by_index.get(lane.arrivals)
                 if item is None:
                     return "none"
@@ -145,13 +151,34 @@ class Engine:
         """Return the entry a span may expect: the first that is neither played nor claimed."""
         with self._lock:
             lane = self._lanes.get((None, kind))
-            for item in lane.items if lane is not None else ():
+            first = lane.lowest() if lane is not None else None
+            if lane is None or first is None:
+                return None
+            for place in range(first.place, len(lane.items)):
+                item = lane.items[place]
                 if item.entry is None or item.consumed or item.claimed_by is not None:
                     continue
                 if name is None or item.entry.name == name:
                     item.claimed_by = owner
                     return item.entry
             return None
+
+    def is_exhausted(self, kind: EntryKind) -> bool:
+        """Return whether calls of the kind are recorded, and all of them are played."""
+        with self._lock:
+            lane = self._lanes.get((None, kind))
+            return lane is not None and bool(lane.by_index) and lane.lowest() is None
+
+    def expected(self, kind: EntryKind, index: int | None) -> CassetteEntry | None:
+        """Return the unplayed entry at *index*, else the first unplayed one of the kind."""
+        with self._lock:
+            lane = self._lanes.get((None, kind))
+            if lane is None:
+                return None
+            item = lane.by_index.get(index) if index is not None else None
+            if item is None or item.consumed:
+                item = lane.lowest()
+            return None if item is None else item.entry
 
     def release(self, kind: EntryKind, index: int, owner: object) -> None:
         """Give a claim back."""
@@ -200,7 +227,7 @@ class Engine:
             return self._beyond(call, index)
         lane.consume(item)
         if _is_same_text(item, call):
-            return self._serve(call, index, item, Comparison(full_scope(call.kind)))
+            return self._serve(call, index, item, SAME_TEXT[call.kind])
         comparison = compare(item.canonical(self.comparer), call.canonical(self.comparer))
         if comparison.cannot_tell:
             return self._cannot_tell(call, index, item, comparison)

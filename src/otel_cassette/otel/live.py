@@ -24,6 +24,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, get_current_span
 
 from otel_cassette.model.entry import EntryKind
+from otel_cassette.otel.claims import Hint, give_back, owned_by
 from otel_cassette.otel.kinds import kind_of, tool_name_of
 from otel_cassette.session.context import replay_is_open
 
@@ -34,7 +35,7 @@ SpanKey = tuple[int, int]
 class _Live:
     """One open span, and where it was started."""
 
-    __slots__ = ("bound", "key", "parent", "ref", "sequence", "task", "thread")
+    __slots__ = ("bound", "claim", "key", "parent", "ref", "sequence", "task", "thread")
 
     def __init__(self, span: Any, sequence: int, forget: Callable[[Any], None]) -> None:
         context = span.get_span_context()
@@ -46,6 +47,7 @@ class _Live:
         self.thread = threading.get_ident()
         self.task = current_task_id()
         self.bound = False
+        self.claim: Hint | None = owned_by(context, parent)
 
 
 @dataclass(slots=True)
@@ -112,7 +114,7 @@ class LiveSpans:
         key = (context.trace_id, context.span_id)
 
         def forget(_ref: Any) -> None:
-            spans.pop(key, None)
+            _drop(spans, key)
 
         self._spans[key] = _Live(span, next(self._sequence), forget)
         if self._late:
@@ -122,7 +124,7 @@ class LiveSpans:
         """Forget a span that has ended (call it in `on_end`)."""
         context = span.get_span_context()
         if self._spans:
-            self._spans.pop((context.trace_id, context.span_id), None)
+            _drop(self._spans, (context.trace_id, context.span_id))
         root = self._roots.get(context.trace_id)
         if root is not None:
             kept = root()
@@ -299,6 +301,13 @@ class LiveSpans:
         if live is not None:
             live.bound = True
         late.mark(span)
+
+
+def _drop(spans: dict[SpanKey, _Live], key: SpanKey) -> None:
+    """Forget a span and give its claim back: it ended, or nobody holds it any more."""
+    live = spans.pop(key, None)
+    if live is not None and live.claim is not None:
+        give_back(live.claim)
 
 
 def _is_recording(span: Span) -> bool:

@@ -10,7 +10,6 @@ import logging
 import os
 import secrets
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
@@ -24,7 +23,7 @@ from opentelemetry.trace import Span
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Totals
 from otel_cassette.errors import CassetteError, CassetteMissError
-from otel_cassette.model.entry import CassetteEntry
+from otel_cassette.model.entry import CassetteEntry, EntryKind
 from otel_cassette.session import metrics, names
 from otel_cassette.session.marks import bounded, content_capture_is_off, divergence_json, tracer
 from otel_cassette.session.network import NetworkGuard
@@ -53,7 +52,7 @@ class Session:
         span_content: Whether marks may carry text of requests; else pointers and digests only.
         faults: What failed in our own span callbacks, one line each; the user's calls were not
             affected.
-        marked_roots: Local roots that carry the first divergence (trace id and span id).
+        claims: Places of entries that live spans expect, with what holds them.
     """
 
     def __init__(self, owner: Any, playback: Playback) -> None:
@@ -64,11 +63,11 @@ class Session:
         self.is_open = False
         self.span_content = not content_capture_is_off()
         self.faults: list[str] = []
-        self.marked_roots: set[tuple[int, int]] = set()
+        self.claims: dict[tuple[EntryKind, int], object] = {}
         self._summary: Totals | None = None
         self._before_fork = Totals()
         self._tool_names: frozenset[str] | None = None
-        playback.session = weakref.proxy(self)
+        playback.session = self
 
     @property
     def is_recording(self) -> bool:
@@ -177,10 +176,10 @@ class SessionBlock:
         # The session goes into the context first, so that a sampler sees it when the span starts.
         context = otel_context.set_value(_SESSION_KEY, session)
         session.is_open = True
+        _enter(session)
         if self._with_span:
             context = self._open_span(context)
         self._token = otel_context.attach(context)
-        _enter(session)
         if self._guard is not None:
             self._guard.up()
         return session
@@ -196,9 +195,7 @@ class SessionBlock:
         outer = trace.get_current_span(context).get_span_context()
         span = tracer().start_span(names.REPLAY_SPAN, context, attributes=attributes)
         self._span = span
-        if (
-            span.get_span_context().span_id == outer.span_id
-        ):  # the no-op tracer hands back its parent
+        if span.get_span_context().span_id == outer.span_id:  # a no-op tracer gave its parent back
             return context
         warn_of_attribute_limit(span)
         return trace.set_span_in_context(span, context)
@@ -248,8 +245,9 @@ def finish_span(span: Span, session: Session) -> None:
         span.set_attribute(names.MISSING_ATTR, lines)
     first = session.first_divergence or next(iter(missing), None)
     if first is not None:
-        span.set_attribute(names.DIVERGED_ATTR, True)
-        span.set_attribute(names.DIVERGENCE_ATTR, divergence_json(first))
+        span.set_attributes(
+            {names.DIVERGED_ATTR: True, names.DIVERGENCE_ATTR: divergence_json(first)}
+        )
     span.end()
 
 

@@ -220,5 +220,6 @@ def mark_span(span: Span, divergence: ReplayDivergence, *, content: bool = True)
 
 def mark_root(root: Span, divergence: ReplayDivergence) -> None:
     """Mark a live local root: what diverged first below it, as JSON."""
-    root.set_attribute(names.DIVERGED_ATTR, True)
-    root.set_attribute(names.DIVERGENCE_ATTR, divergence_json(divergence))
+    root.set_attributes(
+        {names.DIVERGED_ATTR: True, names.DIVERGENCE_ATTR: divergence_json(divergence)}
+    )

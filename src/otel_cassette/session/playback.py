@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opentelemetry import trace
-
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Comparer, Decision, Engine, LiveCall, Settings, Totals
 from otel_cassette.errors import CassetteMissError
