@@ -35,7 +35,6 @@ from otel_cassette.model.entry import (
     CassetteMode,
     EntryKind,
     MatchRule,
-    ParentRef,
 )
 from otel_cassette.model.span import Trace
 from otel_cassette.otel.spans import WATCHER

@@ -7,7 +7,7 @@ indexes. Not here: files (`document.py`), and any decision about a live call (`e
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -294,3 +294,39 @@ def _apply_patches(
             CassetteEntry.model_construct(**record, parent=parent, index=last[parent, kind])
         )
     return result
+
+
+def in_file_order(
+    entries: list[CassetteEntry], nested: list[CassetteEntry], failures: list[CassetteFailure]
+) -> list[CassetteEntry | CassetteFailure]:
+    """Return records as they stand in a file: nested calls after their parent, failures at their place."""
+    inside: dict[ParentRef | None, list[CassetteEntry]] = {}
+    for entry in nested:
+        inside.setdefault(entry.parent, []).append(entry)
+    after: dict[tuple[ParentRef | None, str, int], list[CassetteFailure]] = {}
+    for failure in failures:
+        after.setdefault((failure.parent, failure.kind, failure.follows), []).append(failure)
+    early = [f for (_, _, follows), group in after.items() if follows < 0 for f in group]
+    result: list[CassetteEntry | CassetteFailure] = list(early)
+    for entry in entries:
+        result += _with_followers(entry, inside, after)
+    placed = {id(record) for record in result}
+    rest: list[CassetteEntry | CassetteFailure] = [*nested, *failures]
+    return [*result, *(record for record in rest if id(record) not in placed)]
+
+
+def _with_followers(
+    entry: CassetteEntry,
+    inside: Mapping[ParentRef | None, list[CassetteEntry]],
+    after: Mapping[tuple[ParentRef | None, str, int], list[CassetteFailure]],
+) -> list[CassetteEntry | CassetteFailure]:
+    """Return an entry, the calls made inside it, and the failures that came right after it."""
+    result: list[CassetteEntry | CassetteFailure] = [entry]
+    for child in inside.get(_ref_key(entry), ()):
+        result += _with_followers(child, inside, after)
+    result += after.get((entry.parent, entry.kind, entry.index), ())
+    return result
+
+
+def _ref_key(entry: CassetteEntry) -> ParentRef:
+    return ParentRef(entry.kind, entry.index, entry.parent)

@@ -1,0 +1,110 @@
+"""The spans of a recording as part of a cassette's journal.
+
+Lives here: `CassetteSource`, which the journal asks for calls when somebody looks at the cassette.
+Not here: how spans get in (`processor.py`), and how they are joined with wrappers' calls
+(`joining.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from opentelemetry import trace
+
+from otel_cassette.assemble import Assembly, AssemblyReport, assemble
+from otel_cassette.otel.joining import Accounts, Record, TicketFacts, join
+from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
+from otel_cassette.redaction import Redactor
+from otel_cassette.redaction.records import mask_call
+from otel_cassette.store import Journal, LaneKey, Ticket, index_take
+
+
+class CassetteSource(SpanTake):
+    """What spans tell of one cassette's recording; the `source` of its journal.
+
+    Attributes:
+        inside: For spans that began inside a wrapped tool: the tool's ticket, by span id.
+        facts: Where and when wrappers' calls ended, by ticket number.
+    """
+
+    def __init__(
+        self, redactor: Redactor | None, *, max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES
+    ) -> None:
+        super().__init__(redactor, max_entry_bytes=max_entry_bytes)
+        self.inside: dict[str, Ticket] = {}
+        self.facts: dict[int, TicketFacts] = {}
+        self._assembly = Assembly()
+        self._assembled_version = 0
+
+    @classmethod
+    def of(
+        cls,
+        journal: Journal,
+        redactor: Redactor | None,
+        *,
+        max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES,
+    ) -> CassetteSource:
+        """Return the source of *journal*, which gets one if it has none."""
+        source = journal.source
+        if not isinstance(source, CassetteSource):
+            fresh = cls(redactor, max_entry_bytes=max_entry_bytes)
+            source = journal.attach(fresh)
+            if source is fresh:
+                journal.listen(fresh.note_ticket)
+        if not isinstance(source, CassetteSource):
+            msg = f"the journal has another source already: {type(source).__name__}"
+            raise TypeError(msg)
+        return source
+
+    def note_ticket(self, ticket: Ticket) -> None:
+        """Note where and when a wrapper's call ended; called by the journal."""
+        context = trace.get_current_span().get_span_context()
+        span_id = f"{context.span_id:016x}" if context.is_valid else None
+        self.facts[ticket.number] = TicketFacts(time.time_ns(), span_id)
+
+    @property
+    def report(self) -> AssemblyReport:
+        """What became of each span so far."""
+        return self.assembly().report
+
+    def assembly(self) -> Assembly:
+        """Return what the spans tell; made again only when there is more."""
+        version = self.version
+        if version != self._assembled_version:
+            made = assemble(self.records(), list(self.logs))
+            mask_assembly(made, self.redactor)
+            self._assembly, self._assembled_version = made, version
+        return self._assembly
+
+    def join(self, take: Sequence[Ticket], offsets: dict[LaneKey, int]) -> list[Record]:
+        """Return the calls of *take* and of the spans, each once; see `store.CallSource`."""
+        if not self.spans:
+            return index_take(take, offsets)
+        accounts = Accounts(take, self.facts, self.assembly(), self.records(), self.inside)
+        return join(accounts, offsets)
+
+    def clear(self) -> None:
+        """Forget what was told so far; see `store.CallSource`."""
+        super().clear()
+        self.inside.clear()
+        self.facts.clear()
+
+
+def mask_assembly(assembly: Assembly, redactor: Redactor | None) -> None:
+    """Mask the secrets of all records of *assembly*."""
+    if redactor is None:
+        return
+    for records in (assembly.entries, assembly.nested, assembly.failures):
+        _mask(records, redactor)  # type: ignore[arg-type]  # lists of one of the two
+
+
+def _mask(records: list[Record], redactor: Redactor) -> None:
+    for place, record in enumerate(records):
+        parts = {
+            name: getattr(record, name, None) for name in ("request", "response", "yields", "error")
+        }
+        changed, _ = mask_call(redactor, parts)
+        if changed:
+            records[place] = record.model_copy(update=changed)
+

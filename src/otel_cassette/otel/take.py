@@ -1,0 +1,222 @@
+"""What the spans of one recording told so far: in memory, and in a spool where there is one.
+
+Lives here: finished calls as they are, skeletons of all other spans, log records, spans still open.
+Not here: which span belongs to which recording (`processor.py`, `runs.py`), and what they mean
+(`assemble/`), which is asked only when somebody looks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from otel_cassette.formats.sdk import span_of
+from otel_cassette.model.span import LogRecord, Resource, SpanEvent, SpanRecord
+from otel_cassette.otel.encoding import LineEncoder
+from otel_cassette.otel.masking import mask_log, mask_span
+from otel_cassette.otel.spool import Spool
+from otel_cassette.redaction import Redactor
+
+MAX_SKELETONS = 100_000
+DEFAULT_MAX_ENTRY_BYTES = 8 * 1024 * 1024
+_KEPT_CHARS = 1024
+_MAX_RESOURCES = 256
+_encoder = LineEncoder()
+_resources: dict[int, tuple[Any, Resource]] = {}
+
+
+class SpanTake:
+    """The facts of one recording; safe for threads.
+
+    Args:
+        redactor: Rules applied before anything is written to the spool.
+        max_entry_bytes: A span whose content is larger keeps no value over 1,024 characters.
+
+    Attributes:
+        spans: Finished spans that may be calls, in the order they ended.
+        logs: Log records of the GenAI conventions, in the order they came.
+        opened: Spans that were started and have not ended, by span id.
+        version: Changes with every finished call and log record.
+        spool: The file that outlives the process; None for none.
+        content_bytes: Size of the content held, roughly.
+    """
+
+    def __init__(
+        self, redactor: Redactor | None, *, max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES
+    ) -> None:
+        self.redactor = redactor
+        self.spans: list[SpanRecord] = []
+        self.logs: list[LogRecord] = []
+        self.opened: dict[int, ReadableSpan] = {}
+        self.version = 0
+        self.spool: Spool | None = None
+        self.content_bytes = 0
+        self._max_entry_bytes = max_entry_bytes
+        self._skeletons: list[tuple[Any, ...]] = []
+        self._lock = threading.RLock()
+        # What the spool has of the skeletons, and of the spans that are still open.
+        self._skeletons_written = 0
+        self._announced: set[int] = set()
+
+    def skeleton(self, span: ReadableSpan) -> bool:
+        """Keep the ids, name and times of a finished span that is no call; False when there are too many.
+
+        Runs on every span of a program: no lock, nothing decoded.
+        """
+        skeletons = self._skeletons
+        skeletons.append((span.context, span.parent, span.name, span.start_time, span.end_time))
+        if len(skeletons) <= MAX_SKELETONS:
+            return True
+        del skeletons[-1:]
+        return False
+
+    def finished(self, span: ReadableSpan) -> bool:
+        """Keep a finished span that may be a call; return False when its content is too large.
+
+        Raises:
+            OSError: It is kept, but could not be written to the spool.
+        """
+        record = span_of(span)
+        if record is None:
+            return True
+        record.resource = _shared(span.resource, record.resource)
+        size = _size(record.attributes, record.events)
+        whole = size <= self._max_entry_bytes
+        if not whole:
+            record = _without_content(record)
+            size = 0
+        with self._lock:
+            self.spans.append(record)
+            self.content_bytes += size
+            self.version += 1
+            if self.spool is not None:
+                self._write(self.spool, record)
+        return whole
+
+    def logged(self, log: LogRecord) -> None:
+        """Keep a log record.
+
+        Raises:
+            OSError: It is kept, but could not be written to the spool.
+        """
+        with self._lock:
+            self.logs.append(log)
+            self.version += 1
+            if self.spool is not None:
+                self.spool.write(_encoder.log(mask_log(self.redactor, log)))
+
+    def records(self) -> list[SpanRecord]:
+        """Return all spans: the finished ones, skeletons, and those still open (`end_ns` 0)."""
+        with self._lock:
+            spans = list(self.spans)
+        spans += [_skeleton_record(*parts) for parts in list(self._skeletons)]
+        spans += filter(None, map(_open_record, list(self.opened.values())))
+        return spans
+
+    def write_all(self, spool: Spool) -> None:
+        """Write to *spool* from now on, first what is held already.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        with self._lock:
+            self._skeletons_written = 0
+            self._announced.clear()
+            self.spool = spool
+            for log in self.logs:
+                spool.write(_encoder.log(mask_log(self.redactor, log)))
+            for record in self.spans:
+                self._write(spool, record)
+
+    def clear(self) -> None:
+        """Forget everything; what is still open stays."""
+        with self._lock:
+            self.spans, self.logs, self._skeletons = [], [], []
+            self._skeletons_written = 0
+            self.content_bytes = 0
+            self.version += 1
+
+    def _write(self, spool: Spool, record: SpanRecord) -> None:
+        """Write a call, after the skeletons of what ended since the last one and is open around it."""
+        lines = [self._skeleton_line(parts) for parts in self._skeletons[self._skeletons_written :]]
+        self._skeletons_written += len(lines)
+        for span_id, span in list(self.opened.items()):
+            if span_id not in self._announced:
+                self._announced.add(span_id)
+                parts = (span.context, span.parent, span.name, span.start_time, 0)
+                lines.append(self._skeleton_line(parts))
+        lines.append(_encoder.span(mask_span(self.redactor, record)))
+        spool.write(b"".join(lines))
+
+    def _skeleton_line(self, parts: tuple[Any, ...]) -> bytes:
+        return _encoder.span(mask_span(self.redactor, _skeleton_record(*parts)))
+
+
+def _skeleton_record(
+    context: Any, parent: Any, name: str, start_ns: int | None, end_ns: int | None
+) -> SpanRecord:
+    return SpanRecord(
+        trace_id=f"{context.trace_id:032x}",
+        span_id=f"{context.span_id:016x}",
+        parent_span_id=f"{parent.span_id:016x}" if parent is not None and parent.span_id else None,
+        name=name,
+        start_ns=start_ns or 0,
+        end_ns=end_ns or 0,
+    )
+
+
+def _open_record(span: ReadableSpan) -> SpanRecord | None:
+    """Return a span as it stands now; its attributes may be changed by others meanwhile."""
+    record = span_of(span)
+    if record is None:
+        return None
+    try:
+        attributes, events = dict(record.attributes), tuple(record.events)
+    except (KeyError, RuntimeError):  # an attribute was evicted, or an event added, just now
+        attributes, events = {}, ()
+    record._attributes = attributes  # noqa: SLF001 - the record is ours, and the look was now
+    record._events = events  # noqa: SLF001
+    record.end_ns = 0
+    return record
+
+
+def _shared(resource: Any, made: Resource) -> Resource:
+    """Return one and the same object for the same resource of the SDK: runs are told by it."""
+    known = _resources.get(id(resource))
+    if known is None:
+        if len(_resources) >= _MAX_RESOURCES:
+            _resources.clear()
+        known = _resources[id(resource)] = (resource, made)
+    return known[1]
+
+
+def _size(attributes: Any, events: Iterable[SpanEvent]) -> int:
+    """Return roughly how much text there is, in bytes."""
+    total = sum(map(_chars, attributes.values()))
+    for event in events:
+        total += sum(map(_chars, event.attributes.values()))
+    return total
+
+
+def _chars(value: Any) -> int:
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_chars, value.values())) + len(value)
+    if isinstance(value, list | tuple):
+        return sum(map(_chars, value))
+    return 8
+
+
+def _without_content(span: SpanRecord) -> SpanRecord:
+    """Return a span without its large values, which count as dropped."""
+    attributes = {k: v for k, v in span.attributes.items() if _chars(v) <= _KEPT_CHARS}
+    dropped = len(span.attributes) - len(attributes)
+    events = [e for e in span.events if _size(e.attributes, ()) <= _KEPT_CHARS]
+    span.dropped_attributes += max(dropped, 1)
+    span._attributes, span._events = attributes, events  # noqa: SLF001 - new, and nobody else's
+    return span
+
