@@ -145,7 +145,7 @@ def test_replay_is_flat_from_100_to_100_000_entries(tmp_path: Path, figures: Fig
 
 def fresh_process_us(folder: Path, count: int) -> float:
     script = Path(__file__).with_name("replay_many.py")
-    done = subprocess.run(  # noqa: S603 - our own script
+    done = subprocess.run(
         [sys.executable, str(script), str(folder / f"{count}.jsonl"), str(count)],
         check=True,
         capture_output=True,
@@ -179,7 +179,7 @@ def test_import_time(figures: Figures) -> None:
 def import_ms(statement: str) -> float:
     program = f"import time; t = time.perf_counter(); {statement}; print((time.perf_counter() - t) * 1e3)"
     runs = [
-        subprocess.run(  # noqa: S603 - our own interpreter
+        subprocess.run(
             [sys.executable, "-c", program], check=True, capture_output=True, text=True
         )
         for _ in range(7)

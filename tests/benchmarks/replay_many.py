@@ -30,9 +30,9 @@ def main(path: str, count: int) -> None:
         cassette.rewind()
         for index in range(count):
             reply = model.complete({"model": "m", "messages": [{"role": "user", "content": f"order {index}"}]})
-            assert reply.text == "done"  # noqa: S101 - a benchmark of wrong answers measures nothing
+            assert reply.text == "done"
     took = time.perf_counter() - started
-    assert not cassette.divergences  # noqa: S101
+    assert not cassette.divergences
     print(took / (rounds * count) * 1e6)  # noqa: T201 - the result
 
 

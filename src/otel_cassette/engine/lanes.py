@@ -22,12 +22,13 @@ from otel_cassette.keys import (
     is_empty,
 )
 from otel_cassette.keys.text import digest_text, request_text
-from otel_cassette.model.entry import CassetteEntry, CassetteFailure
+from otel_cassette.model.entry import KINDS, CassetteEntry, CassetteFailure
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
 _TIE_LOOKAHEAD = 64
+SAME_TEXT = {kind: Comparison(full_scope(kind)) for kind in KINDS}
 _LOOSE = frozenset({"model/family", "messages/tail"})
 
 
@@ -240,7 +241,7 @@ class Lane:
         self.arrivals = 0
         self._groups: list[_Group] | None = None
         self._home: dict[int, _Group] = {}
-        self._texts: dict[bytes, _Bucket] | None = None
+        self._texts: dict[bytes, Item | _Bucket] | None = None
         self._text_home: dict[int, _Bucket] = {}
         self._free = 0
         self._low = 0
@@ -331,17 +332,33 @@ class Lane:
         if call.raw is None or call.scope is not None:
             return None
         if self._texts is None:
-            self._texts = {}
-            for item in self.items:
-                digest = None if item.consumed else item.text_digest()
-                if digest is not None:
-                    home = self._text_home[item.place] = self._texts.setdefault(digest, _Bucket())
-                    home.add(item)
-        bucket = self._texts.get(digest_text(call.raw))
-        chosen = None if bucket is None else bucket.choose(call, claim)
-        if chosen is None:
+            self._texts = self._index_texts()
+        known = self._texts.get(digest_text(call.raw))
+        if known is None:
             return None
-        return Found(chosen[0], Comparison(full_scope(call.kind)), chosen[1])
+        if isinstance(known, Item):
+            return None if known.consumed else Found(known, SAME_TEXT[call.kind])
+        chosen = known.choose(call, claim)
+        return None if chosen is None else Found(chosen[0], SAME_TEXT[call.kind], tie=chosen[1])
+
+    def _index_texts(self) -> dict[bytes, Item | _Bucket]:
+        """Return the open items by the digest of their text: most stand alone under theirs."""
+        index: dict[bytes, Item | _Bucket] = {}
+        for item in self.items:
+            digest = None if item.consumed else item.text_digest()
+            if digest is None:
+                continue
+            known = index.setdefault(digest, item)
+            if known is item:
+                continue
+            if isinstance(known, Item):
+                bucket = index[digest] = _Bucket()
+                bucket.add(known)
+                self._text_home[known.place] = bucket
+                known = bucket
+            known.add(item)
+            self._text_home[item.place] = known
+        return index
 
     def _all_groups(self) -> list[_Group]:
         if self._groups is None:
