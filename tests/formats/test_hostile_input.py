@@ -174,6 +174,14 @@ def test_hostile_json_is_one_clean_error(content: bytes) -> None:
         list(read_traces(content))
 
 
+def test_a_file_without_anything_readable_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(b"\n\n" + LINES[:50])
+    with pytest.raises(CassetteFormatError, match="from byte 2") as caught:
+        list(read_traces(path))
+    assert (caught.value.path, caught.value.line) == (str(path), 3)
+
+
 def test_deep_attribute_values_are_refused_when_they_are_looked_at() -> None:
     def nested(levels: int) -> Any:
         value: Any = {"stringValue": "x"}

@@ -152,7 +152,7 @@ class OtlpJson:
             envelopes = _decoder.decode_lines(lines)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        return _read(envelopes, lines, context)
+        return _read(envelopes, lines, context) if envelopes else None
 
 
 def _read(envelopes: list[_Envelope], raw: bytes, context: ReadContext) -> Batch | None:

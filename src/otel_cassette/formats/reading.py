@@ -165,7 +165,8 @@ class Reading:
         if places and not findings.read and findings.refusal() is None:
             reason = f"no JSON value in it can be read: {places[0]}"
             if not may_be_foreign and blob.kind == "json":
-                raise CassetteFormatError(reason=f"{reason}. Accepted: {ACCEPTED}", path=blob.label)
+                why = f"{reason}. Accepted: {ACCEPTED}"
+                raise CassetteFormatError(blob.label, damage.places[0][0], why)
             self._leave_out(f"{blob.label or 'the source'}: {reason}")
             return
         self.warnings += places[:_LISTED]
