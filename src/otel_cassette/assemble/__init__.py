@@ -4,6 +4,7 @@ Used by the processor at the end of a session, by the exporter, by recovery, and
 reads exported traces. Nothing here knows a file, a clock or the OTel SDK.
 
     reading.py      spans to readings, through the dialects
+    limits.py       texts cut at a limit that the run itself shows
     tree.py         the span tree: paths, enclosing calls
     duplicates.py   one call seen by several spans
     history.py      requests completed by the run's own answers

@@ -90,10 +90,12 @@ class AssemblyReport:
     Attributes:
         lines: One a span that a dialect claimed, and one a tool call that is missing.
         spans: How many spans the run has, calls or not.
+        suspected_limit: Length in characters at which values of call spans appear to be cut.
     """
 
     lines: list[ReportLine] = field(default_factory=list)
     spans: int = 0
+    suspected_limit: int | None = None
 
     def __iter__(self) -> Iterator[ReportLine]:
         return iter(self.lines)
@@ -125,9 +127,14 @@ class AssemblyReport:
             }
             for line in self.lines
         ]
-        return {"spans": self.spans, "counts": self.counts, "lines": lines}
+        report: dict[str, Any] = {"spans": self.spans, "counts": self.counts, "lines": lines}
+        if self.suspected_limit is not None:
+            report["suspected_limit"] = self.suspected_limit
+        return report
 
     def __str__(self) -> str:
         counts = ", ".join(f"{n} {status}" for status, n in self.counts.items())
         head = f"{self.spans} spans: {counts or 'no call among them'}"
+        if self.suspected_limit is not None:
+            head += f"; values appear cut at {self.suspected_limit} characters"
         return "\n".join([head, *(f"  {line}" for line in self.lines)])

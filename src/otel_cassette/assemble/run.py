@@ -17,6 +17,7 @@ from otel_cassette.assemble.calls import Call
 from otel_cassette.assemble.duplicates import mark_duplicates
 from otel_cassette.assemble.history import complete_histories
 from otel_cassette.assemble.inferring import find_results, infer_tools
+from otel_cassette.assemble.limits import mark_cut_texts
 from otel_cassette.assemble.matching import match_tools
 from otel_cassette.assemble.reading import Readings, read_spans, span_line
 from otel_cassette.assemble.report import AssemblyReport, ReportLine, SpanStatus
@@ -101,6 +102,7 @@ def _assemble(
     infer: bool,
 ) -> Assembly:
     readings = read_spans(spans, logs, dialects)
+    limit = mark_cut_texts(readings.calls)
     tree = SpanTree(readings.spans)
     tree.add_calls(readings.calls)
     mark_duplicates(readings.calls)
@@ -112,7 +114,9 @@ def _assemble(
     result = Assembly(metadata=_metadata(readings, ordered))
     lines = _collect(result, ordered, tree)
     result.report = AssemblyReport(
-        [*lines, *missing, *_other_lines(readings)], spans=len(readings.spans)
+        [*lines, *missing, *_other_lines(readings)],
+        spans=len(readings.spans),
+        suspected_limit=limit,
     )
     return result
 

@@ -109,6 +109,7 @@ def _common(call: Call, tree: SpanTree) -> dict[str, Any]:
             trace_id=span.trace_id,
             span_id=span.span_id if own_span else None,
             path=tree.path(span),
+            caller=span.parent_span_id,
             start_ns=call.start_ns,
             dialect=reading.dialect,
         ),
