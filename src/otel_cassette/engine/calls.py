@@ -65,12 +65,16 @@ class LiveCall:
         path: Names from the root of the live span tree to the call, as far as they are known.
         claim: Place of the entry that the call's span claimed, a hint.
         span_id: The live span, 16 hex digits.
+        caller: The live span in which the call is made, 16 hex digits.
+        task: Which task or thread makes it.
+        trace_id: The live trace, 32 hex digits.
     """
 
     __slots__ = (
         "_canonical",
         "_plain",
         "_supply",
+        "caller",
         "claim",
         "inside_unknown",
         "kind",
@@ -80,6 +84,8 @@ class LiveCall:
         "raw",
         "scope",
         "span_id",
+        "task",
+        "trace_id",
     )
 
     def __init__(
@@ -94,6 +100,9 @@ class LiveCall:
         path: tuple[str, ...] = (),
         claim: int | None = None,
         span_id: str | None = None,
+        caller: str | None = None,
+        task: int | None = None,
+        trace_id: str | None = None,
         raw: bytes | None = None,
     ) -> None:
         self.kind: EntryKind = kind
@@ -106,6 +115,9 @@ class LiveCall:
         self.path = path
         self.claim = claim
         self.span_id = span_id
+        self.caller = caller
+        self.task = task
+        self.trace_id = trace_id
         self.raw = raw
         self._canonical: CanonicalRequest | None = None
 

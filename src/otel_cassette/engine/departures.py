@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine.calls import Comparer, LiveCall
-from otel_cassette.engine.lanes import Item
+from otel_cassette.engine.choice import Item
 from otel_cassette.keys import Comparison, canonical_json
 from otel_cassette.keys.messages import canonical_messages, canonical_result
 from otel_cassette.model.entry import MODEL_KINDS, CassetteEntry
@@ -118,7 +118,12 @@ class Changes:
             return None
         return origins[-1]
 
+    def forget(self, origin: str) -> None:
+        """Take back what was learned of *origin*: it was compared with another call's request."""
+        self._by_pair = {pair: who for pair, who in self._by_pair.items() if who != origin}
+
     def learn(self, pairs: list[tuple[str, str]], origin: str) -> None:
+
         """Note that *pairs* were changed by the call *origin*."""
         if len(self._by_pair) < _MAX_CHANGES:
             for pair in pairs:

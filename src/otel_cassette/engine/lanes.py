@@ -7,11 +7,10 @@ are asked, never the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from otel_cassette.engine.calls import Comparer, LiveCall
+from otel_cassette.engine.choice import Bucket, Callers, Found, Item, Queue, Strands
 from otel_cassette.keys import (
     CanonicalRequest,
     Comparison,
@@ -21,187 +20,28 @@ from otel_cassette.keys import (
     intersect,
     is_empty,
 )
-from otel_cassette.keys.text import digest_text, request_text
+from otel_cassette.keys.text import digest_text
 from otel_cassette.model.entry import KINDS, CassetteEntry, CassetteFailure
 
-if TYPE_CHECKING:
-    from typing import TypeGuard
-
-_TIE_LOOKAHEAD = 64
 SAME_TEXT = {kind: Comparison(full_scope(kind)) for kind in KINDS}
 _LOOSE = frozenset({"model/family", "messages/tail"})
-
-
-class Item:
-    """One recorded call of a lane."""
-
-    __slots__ = (
-        "_canonical",
-        "claimed_by",
-        "consumed",
-        "entry",
-        "failed_place",
-        "failure",
-        "place",
-        "reserved",
-    )
-
-    def __init__(self, place: int, record: CassetteEntry | CassetteFailure) -> None:
-        self.place = place
-        self.entry = record if isinstance(record, CassetteEntry) else None
-        self.failure = record if isinstance(record, CassetteFailure) else None
-        self.failed_place = 0
-        self.consumed = False
-        self.reserved: object | None = None
-        self.claimed_by: object | None = None
-        self._canonical: CanonicalRequest | None = None
-
-    @property
-    def record(self) -> CassetteEntry | CassetteFailure:
-        """The entry or the failure."""
-        return self.entry or self.failure  # type: ignore[return-value]  # one of the two is always set
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Where it stood in the span tree, as far as that is known."""
-        source = self.record.source
-        return source.path if source is not None else ()
-
-    def canonical(self, comparer: Comparer) -> CanonicalRequest:
-        """Return the request in canonical form; made once."""
-        if self._canonical is None:
-            self._canonical = comparer.recorded(self.record)
-        return self._canonical
-
-    def text_digest(self) -> bytes | None:
-        """Return the digest of the request's text; None where equal texts would prove nothing."""
-        record = self.record
-        if record.scope is not None:
-            return None
-        return digest_text(request_text(record.kind, record.name, record.request))
-
-    def forget(self) -> None:
-        """Let go of what was made to compare the item: it is consumed."""
-        self._canonical = None
-
-
-@dataclass(slots=True)
-class Found:
-    """An equal item, and how sure the choice among equal ones was."""
-
-    item: Item
-    comparison: Comparison
-    tie: bool = False
-
-
-@dataclass(slots=True)
-class _Queue:
-    """Items in recording order; what is consumed is passed over once."""
-
-    items: list[Item] = field(default_factory=list)
-    head: int = 0
-    left: int = 0
-
-    def add(self, item: Item) -> None:
-        self.items.append(item)
-        self.left += 1
-
-    def open(self) -> Iterator[Item]:
-        while self.head < len(self.items) and self.items[self.head].consumed:
-            self.head += 1
-        for at in range(self.head, len(self.items)):
-            if not self.items[at].consumed:
-                yield self.items[at]
-
-    def first(self) -> Item | None:
-        """Return the first open item that nobody claimed, else the first open one."""
-        first: Item | None = None
-        for item in self.open():
-            if item.claimed_by is None:
-                return item
-            first = first or item
-        return first
-
-
-class _Bucket:
-    """Items with one digest: in recording order, and by their place in the span tree."""
-
-    __slots__ = ("all", "by_path", "places")
-
-    def __init__(self) -> None:
-        self.all = _Queue()
-        self.by_path: dict[tuple[str, ...], _Queue] = {}
-        self.places: set[int] = set()
-
-    def add(self, item: Item) -> None:
-        self.all.add(item)
-        self.places.add(item.place)
-        self.by_path.setdefault(item.path, _Queue()).add(item)
-
-    def consumed(self, item: Item) -> None:
-        self.all.left -= 1
-        self.by_path[item.path].left -= 1
-
-    def choose(self, call: LiveCall, claim: Item | None) -> tuple[Item, bool] | None:
-        """Return the item for a call: its claim, its place in the tree, recording order."""
-        if self.all.left == 0:
-            return None
-        if self.holds(claim):
-            return claim, False
-        queue = self._same_path(call)
-        if queue is not None and queue.left:
-            item = queue.first()
-            if item is not None:
-                return item, queue.left > 1
-        item = self.all.first()
-        return None if item is None else (item, self.all.left > 1)
-
-    def confirm(
-        self, call: LiveCall, claim: Item | None, is_equal: Callable[[Item], Comparison]
-    ) -> Found | None:
-        """Return the item for a call where equal digests are not proof: the same order, each compared."""
-        if self.holds(claim):
-            comparison = is_equal(claim)
-            if comparison.equal:
-                return Found(claim, comparison)
-        for queue in (self._same_path(call), self.all):
-            found: Found | None = None
-            looked = 0
-            for item in queue.open() if queue is not None else ():
-                comparison = is_equal(item)
-                if comparison.equal and found is not None:
-                    found.tie = True
-                    return found
-                if comparison.equal:
-                    found = Found(item, comparison)
-                looked += found is not None
-                if looked > _TIE_LOOKAHEAD:
-                    break
-            if found is not None:
-                return found
-        return None
-
-    def holds(self, item: Item | None) -> TypeGuard[Item]:
-        return item is not None and not item.consumed and item.place in self.places
-
-    def _same_path(self, call: LiveCall) -> _Queue | None:
-        return self.by_path.get(call.path) if call.path and len(self.by_path) > 1 else None
 
 
 class _Group:
     """Items of one scope; an index for each scope they are compared on."""
 
-    def __init__(self, scope: Scope, *, masked: bool) -> None:
+    def __init__(self, scope: Scope, strands: Strands, *, masked: bool) -> None:
         self.scope = scope
+        self._strands = strands
         self.masked = masked
         self.items: list[Item] = []
-        self._indexes: dict[Scope, dict[str, _Bucket]] = {}
-        self._homes: dict[int, list[_Bucket]] = {}
+        self._indexes: dict[Scope, dict[str, Bucket]] = {}
+        self._homes: dict[int, list[Bucket]] = {}
 
     def digest(self, request: CanonicalRequest, scope: Scope) -> str:
         return request.shape_on(scope) if self.masked else request.digest_on(scope)
 
-    def bucket(self, live: CanonicalRequest, scope: Scope, comparer: Comparer) -> _Bucket | None:
+    def bucket(self, live: CanonicalRequest, scope: Scope, comparer: Comparer) -> Bucket | None:
         index = self._indexes.get(scope)
         if index is None:
             index = self._indexes[scope] = {}
@@ -210,14 +50,14 @@ class _Group:
                     self._file(item, self.digest(item.canonical(comparer), scope), index)
         return index.get(self.digest(live, scope))
 
-    def _file(self, item: Item, digest: str, index: dict[str, _Bucket]) -> None:
-        bucket = index.setdefault(digest, _Bucket())
+    def _file(self, item: Item, digest: str, index: dict[str, Bucket]) -> None:
+        bucket = index.setdefault(digest, Bucket(self._strands))
         bucket.add(item)
         self._homes.setdefault(item.place, []).append(bucket)
 
     def consumed(self, item: Item) -> None:
         for bucket in self._homes.get(item.place, ()):
-            bucket.consumed(item)
+            bucket.consumed()
 
 
 class Lane:
@@ -226,14 +66,20 @@ class Lane:
     Args:
         records: Entries and failed calls of the lane, in any order.
         comparer: Brings requests into canonical form.
+        callers: Of the playback.
     """
 
     def __init__(
-        self, records: Sequence[CassetteEntry | CassetteFailure], comparer: Comparer
+        self,
+        records: Sequence[CassetteEntry | CassetteFailure],
+        comparer: Comparer,
+        callers: Callers,
     ) -> None:
         self._comparer = comparer
+        self._callers = callers
         ordered = sorted(records, key=_order)
         self.items = [Item(place, record) for place, record in enumerate(ordered)]
+        self._strands = Strands(self.items)
         self._failures = [item for item in self.items if item.failure is not None]
         for failed_place, item in enumerate(self._failures):
             item.failed_place = failed_place
@@ -241,11 +87,11 @@ class Lane:
         self.arrivals = 0
         self._groups: list[_Group] | None = None
         self._home: dict[int, _Group] = {}
-        self._texts: dict[bytes, Item | _Bucket] | None = None
-        self._text_home: dict[int, _Bucket] = {}
+        self._texts: dict[bytes, Item | Bucket] | None = None
+        self._text_home: dict[int, Bucket] = {}
         self._free = 0
         self._low = 0
-        self._by_name: dict[str | None, _Queue] | None = None
+        self._by_name: dict[str | None, Queue] | None = None
 
     def consume(self, item: Item) -> None:
         """Mark an item as played."""
@@ -255,7 +101,14 @@ class Lane:
         if item.place in self._home:
             self._home[item.place].consumed(item)
         if item.place in self._text_home:
-            self._text_home[item.place].consumed(item)
+            self._text_home[item.place].consumed()
+
+    def take(self, call: LiveCall, found: Found) -> None:
+        """Mark what was found for a call as played by it."""
+        if found.tie and found.bucket is not None:
+            found.bucket.guessed(found.item)
+        self._callers.bind(call, found.item, certain=not found.tie)
+        self.consume(found.item)
 
     def lowest(self) -> Item | None:
         """Return the first entry that no call consumed, reserved ones included."""
@@ -272,7 +125,7 @@ class Lane:
                 self._by_name = {}
                 for item in self.items:
                     if item.entry is not None:
-                        self._by_name.setdefault(item.entry.name, _Queue()).items.append(item)
+                        self._by_name.setdefault(item.entry.name, Queue()).items.append(item)
             queue = self._by_name.get(name)
             if queue is not None:
                 while queue.head < len(queue.items) and not _is_free(queue.items[queue.head]):
@@ -318,11 +171,13 @@ class Lane:
                 continue
             if group.masked or scope & _LOOSE:
                 found = bucket.confirm(
-                    call, claim, lambda item: compare(item.canonical(self._comparer), live)
+                    call,
+                    claim,
+                    self._callers,
+                    lambda item: compare(item.canonical(self._comparer), live),
                 )
             else:
-                chosen = bucket.choose(call, claim)
-                found = None if chosen is None else Found(chosen[0], Comparison(scope), chosen[1])
+                found = self._chosen(bucket, call, claim, Comparison(scope))
             if found is not None:
                 return found
         return None
@@ -338,12 +193,19 @@ class Lane:
             return None
         if isinstance(known, Item):
             return None if known.consumed else Found(known, SAME_TEXT[call.kind])
-        chosen = known.choose(call, claim)
-        return None if chosen is None else Found(chosen[0], SAME_TEXT[call.kind], tie=chosen[1])
+        return self._chosen(known, call, claim, SAME_TEXT[call.kind])
 
-    def _index_texts(self) -> dict[bytes, Item | _Bucket]:
+    def _chosen(
+        self, bucket: Bucket, call: LiveCall, claim: Item | None, comparison: Comparison
+    ) -> Found | None:
+        chosen = bucket.choose(call, claim, self._callers)
+        if chosen is None:
+            return None
+        return Found(chosen[0], comparison, tie=chosen[1], bucket=bucket)
+
+    def _index_texts(self) -> dict[bytes, Item | Bucket]:
         """Return the open items by the digest of their text: most stand alone under theirs."""
-        index: dict[bytes, Item | _Bucket] = {}
+        index: dict[bytes, Item | Bucket] = {}
         for item in self.items:
             digest = None if item.consumed else item.text_digest()
             if digest is None:
@@ -352,7 +214,7 @@ class Lane:
             if known is item:
                 continue
             if isinstance(known, Item):
-                bucket = index[digest] = _Bucket()
+                bucket = index[digest] = Bucket(self._strands)
                 bucket.add(known)
                 self._text_home[known.place] = bucket
                 known = bucket
@@ -369,7 +231,7 @@ class Lane:
                 request = item.canonical(self._comparer)
                 masked = request.is_masked
                 group = groups.setdefault(
-                    (request.scope, masked), _Group(request.scope, masked=masked)
+                    (request.scope, masked), _Group(request.scope, self._strands, masked=masked)
                 )
                 group.items.append(item)
                 self._home[item.place] = group

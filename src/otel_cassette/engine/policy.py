@@ -16,7 +16,8 @@ from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import departures
 from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, LiveCall, Totals
 from otel_cassette.engine.departures import Changes, Departure
-from otel_cassette.engine.lanes import SAME_TEXT, Found, Item, Lane
+from otel_cassette.engine.choice import Callers, Found, Item
+from otel_cassette.engine.lanes import SAME_TEXT, Lane
 from otel_cassette.keys import Comparison, compare
 from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import (
@@ -80,6 +81,7 @@ class Engine:
         self.comparer = comparer
         self._lock = threading.RLock()
         self._lanes: dict[LaneKey, Lane] = {}
+        self._callers = Callers()
         self._entries: list[CassetteEntry] = []
         grouped: dict[LaneKey, list[CassetteEntry | CassetteFailure]] = {}
         for record in records:
@@ -90,7 +92,7 @@ class Engine:
                 continue
             grouped.setdefault((record.parent, record.kind), []).append(record)
         for key, lane in grouped.items():
-            self._lanes[key] = Lane(lane, comparer)
+            self._lanes[key] = Lane(lane, comparer, self._callers)
         self._decisions: list[Decision] = []
         self._departures: list[Departure] = []
         self._changes = Changes()
@@ -202,7 +204,7 @@ class Engine:
         """Take the first calls of some lanes as played, as after a change of mode."""
         with self._lock:
             for key, count in played.items():
-                lane = self._lanes.setdefault(key, Lane((), self.comparer))
+                lane = self._lanes.setdefault(key, Lane((), self.comparer, self._callers))
                 lane.arrivals = max(lane.arrivals, count)
                 for index in range(count):
                     item = lane.by_index.get(index)
@@ -271,11 +273,12 @@ class Engine:
         found = lane.find_equal(call, claim)
         if found is not None:
             item = found.item
-            reordered = item.entry is not None and lane.lowest() is not item
+            lowest = lane.lowest_free(None)
+            reordered = item.entry is not None and lowest is not None and lowest.place < item.place
             if isinstance(item.reserved, Departure):
-                item.reserved.item = None
+                self._taken_back(item.reserved)
                 item.reserved = None
-            lane.consume(item)
+            lane.take(call, found)
             if item.failure is not None:
                 decision = self._raise(call, index, item, found.comparison)
             else:
@@ -384,6 +387,12 @@ class Engine:
             decision.action = "live"
         return decision
 
+    def _taken_back(self, departure: Departure) -> None:
+        """The entry a call was compared with is another's: the call is an extra one."""
+        departure.item = None
+        departure.cascade_of = None
+        self._changes.forget(f"{departure.call.kind}#{departure.index}")
+
     def _depart(
         self, call: LiveCall, index: int, item: Item | None, comparison: Comparison | None
     ) -> Departure:
@@ -447,7 +456,7 @@ class Engine:
             key = (ParentRef(call.kind, -1, failed=True), call.kind)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane((), self.comparer)
+            lane = self._lanes[key] = Lane((), self.comparer, self._callers)
         return lane
 
     def _item(self, key: LaneKey, index: int | None) -> Item | None:

@@ -68,6 +68,9 @@ class EntrySource(_Stored):
         trace_id: 32 hex digits.
         span_id: 16 hex digits.
         path: Names from the root of the span tree to the call, without the call.
+        caller: The span in which the call was made, 16 hex digits.
+        strand: Which of the tasks or threads that made calls in that span made this one, by the
+            order of their first calls.
         start_ns: Start, nanoseconds since the Unix epoch.
         dialect: Name of the dialect that read the span.
     """
@@ -75,6 +78,8 @@ class EntrySource(_Stored):
     trace_id: str | None = None
     span_id: str | None = None
     path: tuple[str, ...] = ()
+    caller: str | None = None
+    strand: int = 0
     start_ns: int | None = None
     dialect: str | None = None
 
