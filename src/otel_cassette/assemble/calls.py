@@ -5,7 +5,7 @@ Lives here: `Call`, and nothing that decides anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from otel_cassette.dialects.protocol import Reading
@@ -51,7 +51,6 @@ class Call:
     parent: Call | None = None
     reference: ParentRef | None = None
     index: int = -1
-    notes: list[str] = field(default_factory=list)
 
     @property
     def kind(self) -> EntryKind:

@@ -187,7 +187,7 @@ def _call_line(call: Call) -> ReportLine:
         response_integrity=reading.response_integrity,
         reason=reason,
         remedy=reading.remedy,
-        notes=(*reading.notes, *call.notes),
+        notes=tuple(reading.notes),
     )
 
 
