@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ except ImportError:  # Windows: an open file cannot be renamed there, which tell
 SPOOL_FORMAT = "otel-cassette-spool"
 SPOOL_VERSION = 1
 SUFFIX = ".spool.jsonl"
+_TRACE_ID = re.compile(rb'"traceId":"([0-9a-f]{32})"')
+DIRECTORY_TARGET = "runs"
+"""Target of a spool that stands for all runs in its directory, not for one file."""
 _CLAIMED = ".recovering"
 
 
@@ -109,7 +113,8 @@ class SpoolContent:
         path: The file.
         target: The cassette file it stood for.
         header: Header of that cassette as JSON.
-        otlp: Its lines of OTLP JSON: spans and log records.
+        otlp: Its lines of OTLP JSON: spans and log records, less those of traces whose cassette was
+            written.
         calls: What wrappers recorded, in the order they finished.
         cut: Bytes of a last line that was not written whole.
     """
@@ -193,15 +198,18 @@ def read_spool(path: Path) -> SpoolContent | None:
         return None
     target = path.parent / Path(str(head["target"])).name
     content = SpoolContent(path, target, head.get("header") or {}, cut=len(last))
-    for kind, line in _kinds(lines[1:]):
-        if kind == "call":
+    for line in lines[1:]:
+        if line.startswith(b'{"call":'):
             content.calls.append(json.loads(line)["call"])
-        else:
+        elif line.startswith(b'{"written":'):
+            done = {trace_id.encode() for trace_id in json.loads(line)["written"]}
+            content.otlp = [one for one in content.otlp if _trace_id(one) not in done]
+        elif line:
             content.otlp.append(line)
     return content
 
 
-def _kinds(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
-    for line in lines:
-        if line:
-            yield ("call" if line.startswith(b'{"call":') else "otlp"), line
+def _trace_id(line: bytes) -> bytes:
+    # Quotes inside of JSON strings are escaped, so this is the span's or log record's own member.
+    found = _TRACE_ID.search(line)
+    return found.group(1) if found else b""

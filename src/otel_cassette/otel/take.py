@@ -73,6 +73,11 @@ class SpanTake:
         del skeletons[-1:]
         return False
 
+    @property
+    def skeleton_count(self) -> int:
+        """How many spans are kept as skeletons."""
+        return len(self._skeletons)
+
     def finished(self, span: ReadableSpan) -> bool:
         """Keep a finished span that may be a call; return False when its content is too large.
 

@@ -1,0 +1,305 @@
+"""`CassetteSpanProcessor`: the calls of a program that is instrumented already, recorded as they finish.
+
+Lives here: which recording a span belongs to, and the guarded callbacks of the SDK. Not here: what
+is kept of a span (`take.py`), runs and files (`runs.py`), logs (`logs.py`).
+
+The callbacks run on every span of a program: they decode nothing, take no lock for spans that are
+no calls, and raise nothing, since the SDK guards nothing either.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+
+from otel_cassette.dialects import REGISTRY
+from otel_cassette.model.span import LogRecord
+from otel_cassette.otel import collectors
+from otel_cassette.otel.candidates import CandidateTest
+from otel_cassette.otel.closer import Closer
+from otel_cassette.otel.guard import Troubles
+from otel_cassette.otel.reporting import RecordingReport
+from otel_cassette.otel.runs import DEFAULT_MAX_RUNS, DEFAULT_QUIET_PERIOD_S, RunDirectory, TraceTake
+from otel_cassette.otel.source import CassetteSource
+from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
+from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
+from otel_cassette.session import Session, inside, open_sessions, session_in
+
+_UNKNOWN: Any = object()
+_OWN_PREFIX = "cassette."
+"""Spans that show a replay (`cassette.replay`, `cassette.divergence`); never entries."""
+
+
+class CassetteSpanProcessor(SpanProcessor):
+    """Records the LLM, tool, retrieval and embedding spans of a program.
+
+    Where they go: into *cassette*; else into the cassette of the recording session that is open
+    where a span starts (`with cassette.recording():`); else, with *directory*, into one file a run;
+    else nowhere, at next to no cost. What a replay makes goes nowhere, but for an explicit
+    *cassette* that is not the one replayed.
+
+    A finished call is in `cassette.entries` at once. With a directory, and in `recording(path)`, it
+    is on disk too: a process that is killed loses none (`otel_cassette.recover`).
+
+    Nothing is ever raised into the program. `report` says what could not be recorded.
+
+    Args:
+        cassette: The cassette to record into.
+        directory: Where to write one cassette file a run, where no cassette or session takes a span.
+        max_runs: How many traces are held at once in *directory* mode; beyond it the oldest is
+            written and let go.
+        max_entry_bytes: A call with more content than this keeps its place, without the content.
+        quiet_period_s: In *directory* mode, how long after the end of its local root a run is
+            written, seconds; `force_flush` writes at once.
+        redact: Redaction rules in *directory* mode; `()` for none. Cassettes have their own.
+    """
+
+    def __init__(
+        self,
+        cassette: Any = None,
+        *,
+        directory: str | os.PathLike[str] | None = None,
+        max_runs: int = DEFAULT_MAX_RUNS,
+        max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES,
+        quiet_period_s: float = DEFAULT_QUIET_PERIOD_S,
+        redact: Iterable[RuleLike] = DEFAULT_RULES,
+    ) -> None:
+        self.troubles = Troubles("CassetteSpanProcessor")
+        self._is_candidate = CandidateTest(
+            marker.decode() for dialect in REGISTRY for marker in dialect.markers
+        )
+        self._max_entry_bytes = max_entry_bytes
+        self._sessions = open_sessions()
+        self._cassette = cassette
+        self._fixed: CassetteSource | None = None
+        if cassette is not None:
+            self._fixed = self._source_of(cassette.own_playback())
+        self._runs: RunDirectory | None = None
+        self._closer: Closer | None = None
+        if directory is not None:
+            rules = (redact,) if isinstance(redact, str) else tuple(redact)
+            self._runs = RunDirectory(
+                Path(directory),
+                redactor=Redactor(rules) if rules else None,
+                troubles=self.troubles,
+                max_runs=max_runs,
+                max_entry_bytes=max_entry_bytes,
+                quiet_period_s=quiet_period_s,
+            )
+            self._closer = Closer(self._close_quiet, quiet_period_s)
+            self._runs.on_open = self._closer.start
+        self._always = cassette is not None or directory is not None
+        # None: a span of a replay, which is recorded nowhere.
+        self._live: dict[int, SpanTake | None] = {}
+        self._calls = 0
+        self._logs = 0
+        self._shut_down = False
+        collectors.add(self)
+        _forget_after_fork(self)
+
+    # -- callbacks of the SDK -------------------------------------------------------------------
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Note which recording a span belongs to."""
+        if not self._always and not self._sessions:
+            return
+        try:
+            take = self._take_for(span, parent_context)
+            span_id = span.context.span_id
+            if take is not None:
+                take.opened[span_id] = span
+                self._live[span_id] = take
+            elif self._always:
+                self._live[span_id] = None
+        except Exception as error:  # noqa: BLE001 - the SDK would raise it into the program
+            self.troubles.raised("on_start", error, lost="a span is not recorded")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a call, or the place of another span in the tree."""
+        if not self._live and not self._always:
+            return
+        try:
+            context = span.context
+            take = self._live.pop(context.span_id, _UNKNOWN)
+            if take is _UNKNOWN:
+                # It started before this processor was there; a session's spans are all known.
+                take = None if self._sessions else self._default_take(context.trace_id)
+            if take is None:
+                return
+            take.opened.pop(context.span_id, None)
+            if self._is_candidate(span):
+                self._keep(take, span)
+            elif not take.skeleton(span):
+                self._note_too_many()
+            parent = span.parent
+            if parent is None or parent.is_remote:
+                self._root_ended(take)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.troubles.raised("on_end", error, lost="a finished span is not recorded")
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Write every run of the directory as it stands; False when that failed or took too long."""
+        try:
+            return self._runs is None or self._runs.flush(timeout_millis / 1000)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.troubles.raised("force_flush", error, lost="runs are not written yet")
+            return False
+
+    def shutdown(self) -> None:
+        """Write every run of the directory, and stop recording."""
+        if self._shut_down:
+            return
+        self._shut_down = True
+        try:
+            if self._closer is not None:
+                self._closer.stop()
+            if self._runs is not None:
+                self._runs.shutdown()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.troubles.raised("shutdown", error, lost="runs are left in their spools")
+        finally:
+            self._always, self._fixed, self._runs = False, None, None
+            self._sessions = ()
+            self._live.clear()
+            collectors.remove(self)
+
+    # -- account --------------------------------------------------------------------------------
+
+    @property
+    def report(self) -> RecordingReport:
+        """What was recorded so far, and what could not be."""
+        return RecordingReport(
+            calls=self._calls,
+            logs=self._logs,
+            runs=0 if self._runs is None else self._runs.written,
+            problems=dict(self.troubles.counts),
+            lines=tuple(self.troubles.lines),
+        )
+
+    def collect_log(self, log: LogRecord) -> bool:
+        """Keep a log record of a span that is being recorded; return whether it is."""
+        take = self._live.get(int(log.span_id or "0", 16))
+        if self._runs is not None and (take is None or isinstance(take, TraceTake)):
+            kept = self._runs.logged(log)
+        elif take is not None:
+            take.logged(log)
+            kept = True
+        elif self._fixed is not None and not self._sessions:
+            self._fixed.logged(log)
+            kept = True
+        else:
+            kept = False
+        self._logs += kept
+        return kept
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    def _take_for(self, span: Span, parent_context: Context | None) -> SpanTake | None:
+        sessions = self._sessions
+        if sessions:
+            if self._runs is not None:
+                # Other work of the program goes on beside the session, and has a place to go.
+                session = session_in(parent_context)
+            else:
+                # A context that was lost (a plain thread pool) leaves the one session there is.
+                session = sessions[0] if len(sessions) == 1 else self._one_of(parent_context)
+            if session is not None:
+                return self._take_in(session, span)
+        return self._default_take(span.context.trace_id)
+
+    def _take_in(self, session: Session, span: Span) -> SpanTake | None:
+        fixed = self._fixed
+        if fixed is not None and session.owner is not self._cassette:
+            return fixed
+        if not session.is_recording:
+            return None
+        source = session.playback.journal.source
+        if not isinstance(source, CassetteSource):
+            source = self._source_of(session.playback)
+        step = inside()
+        if step is not None and step.ticket is not None:
+            source.inside[f"{span.context.span_id:016x}"] = step.ticket
+        return source
+
+    def _one_of(self, parent_context: Context | None) -> Session | None:
+        session = session_in(parent_context)
+        if session is None:
+            self.troubles.note(
+                "spans outside of all sessions",
+                "several cassette sessions are open and a span was started outside the context of all "
+                "of them, so it is recorded in none: carry the context into the thread",
+            )
+        return session
+
+    def _default_take(self, trace_id: int) -> SpanTake | None:
+        if self._fixed is not None:
+            return self._fixed
+        return None if self._runs is None else self._runs.take_of(trace_id)
+
+    def _source_of(self, playback: Any) -> CassetteSource:
+        return CassetteSource.of(
+            playback.journal, playback.redactor, max_entry_bytes=self._max_entry_bytes
+        )
+
+    def _keep(self, take: SpanTake, span: ReadableSpan) -> None:
+        if span.name.startswith(_OWN_PREFIX):
+            return
+        self._calls += 1
+        if self._runs is not None and isinstance(take, TraceTake):
+            whole = self._runs.finished(take, span)
+        else:
+            whole = take.finished(span)
+        if not whole:
+            self.troubles.note(
+                "content too large",
+                f"the content of span {span.name!r} is larger than max_entry_bytes="
+                f"{self._max_entry_bytes} and was not recorded; its place was",
+            )
+
+    def _root_ended(self, take: SpanTake) -> None:
+        if self._runs is not None and isinstance(take, TraceTake):
+            self._runs.root_ended(take)
+
+    def _note_too_many(self) -> None:
+        self.troubles.note(
+            "spans dropped",
+            "a recording has more spans than are kept: paths of later calls may be incomplete",
+        )
+
+    def _close_quiet(self) -> None:
+        runs = self._runs
+        if runs is None:
+            return
+        try:
+            runs.close_quiet()
+        except Exception as error:  # noqa: BLE001 - the thread has nobody to tell
+            self.troubles.raised("closing runs", error, lost="runs are written at the next flush")
+
+    def _after_fork(self) -> None:
+        self._live.clear()
+        self.troubles.clear()
+        self._calls = self._logs = 0
+        if self._runs is not None:
+            self._runs.forget()
+        if self._closer is not None:
+            self._closer.forget()
+
+
+def _forget_after_fork(processor: CassetteSpanProcessor) -> None:
+    if not hasattr(os, "register_at_fork"):
+        return
+    method = weakref.WeakMethod(processor._after_fork)  # noqa: SLF001 - its own helper
+
+    def after_in_child() -> None:
+        found = method()
+        if found is not None:
+            found()
+
+    os.register_at_fork(after_in_child=after_in_child)
