@@ -84,7 +84,7 @@ class Reading:
             warnings.append(
                 f"{len(spans) - len(once)} spans stood in the source more than once; the fullest of each is kept"
             )
-        return Trace(tuple(once), self._logs(run), self.label, tuple(warnings))
+        return Trace(once, self._logs(run), self.label, tuple(warnings))
 
     def _spans(self, run: list[TraceFacts]) -> list[SpanRecord]:
         spans = in_order(run)
