@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from otel_cassette.assemble import AssemblyReport
@@ -68,8 +69,12 @@ def answer_text(call: CassetteEntry) -> str:
     if call.kind != "llm" or call.opaque:
         return compact(call.response)
     response = call.llm_response
-    calls = [f"{tool.name}({compact(tool.arguments)})" for tool in response.tool_calls]
+    calls = [f"{tool.name}({_arguments(tool.arguments)})" for tool in response.tool_calls]
     return " ".join([*([response.text] if response.text else []), *calls]) or "-"
+
+
+def _arguments(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value)
 
 
 def compact(value: Any) -> str:
@@ -148,12 +153,15 @@ def print_report(out: Output, report: AssemblyReport) -> None:
     counts = ", ".join(
         f"{count} {status.replace('_', ' ')}" for status, count in report.counts.items()
     )
-    out.line(f"{report.spans} spans: {counts or 'no call among them'}")
+    inferred = sum(line.inferred for line in report)
+    more = f" ({inferred} of them inferred from later requests)" if inferred else ""
+    out.line(f"{counted(report.spans, 'span')}: {counts or 'no call among them'}{more}")
     for line in report:
         if line.status in _GOOD and not line.notes:
             continue
         style = "bad" if line.status in _BAD else "dim"
-        out.line(f"  {line}", style)
+        # What to do is often the same for all of them: it is said once, below.
+        out.line(f"  {replace(line, remedy=None)}", style)
     for remedy in report.remedies:
         out.spans(("  to do  ", "warn"), remedy)
 

@@ -6,6 +6,7 @@ import argparse
 import re
 from typing import Any
 
+from otel_cassette.assemble import AssemblyReport
 from otel_cassette.cassette import Cassette
 from otel_cassette.cli.arguments import add_json, add_run_choice
 from otel_cassette.cli.output import Output
@@ -64,25 +65,38 @@ def run(arguments: argparse.Namespace, out: Output) -> int:
         return 0
     if arguments.trace_id is None and not arguments.merge and _show_runs(out, arguments):
         return 0
-    cassette = Cassette.from_trace(
-        arguments.file, trace_id=arguments.trace_id, merge=arguments.merge
-    )
+    try:
+        cassette = Cassette.from_trace(
+            arguments.file, trace_id=arguments.trace_id, merge=arguments.merge
+        )
+    except CassetteFormatError as error:
+        if not isinstance(error.report, AssemblyReport) or arguments.call is not None:
+            raise
+        _show_trace(out, arguments, error.report, [], {})
+        return 0
     records: list[Record] = [*cassette.entries, *cassette.nested, *cassette.failures]
     if arguments.call is not None:
         _show_call(out, records, arguments)
-    elif arguments.as_json:
-        out.json(
-            {
-                "type": "trace",
-                "metadata": cassette.metadata,
-                "calls": [_as_json(record) for record in records],
-                "report": cassette.report.to_json(),
-            }
-        )
     else:
-        print_report(out, cassette.report)
-        print_calls(out, records)
+        _show_trace(out, arguments, cassette.report, records, cassette.metadata)
     return 0
+
+
+def _show_trace(
+    out: Output,
+    arguments: argparse.Namespace,
+    report: AssemblyReport,
+    records: list[Record],
+    metadata: dict[str, Any],
+) -> None:
+    if arguments.as_json:
+        calls = [_as_json(record) for record in records]
+        out.json(
+            {"type": "trace", "metadata": metadata, "calls": calls, "report": report.to_json()}
+        )
+        return
+    print_report(out, report)
+    print_calls(out, records)
 
 
 def _show_cassette(out: Output, document: Document, arguments: argparse.Namespace) -> None:
