@@ -61,6 +61,14 @@ class Troubles:
         if not quiet:
             _logger.warning("%s", line, exc_info=error)
 
+    def too_large(self, name: str) -> None:
+        """Note that a span's content exceeds `max_entry_bytes`."""
+        self.note(
+            "content too large",
+            f"{self._what}: the content of span {name!r} is larger than max_entry_bytes and was not "
+            "recorded; the call keeps its place and cannot be played",
+        )
+
     def _count(self, label: str) -> None:
         # Made late: a program sets its MeterProvider when it likes, and most have none.
         if self._counter is None:

@@ -10,8 +10,6 @@ no calls, and raise nothing, since the SDK guards nothing either.
 from __future__ import annotations
 
 import os
-import threading
-import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from otel_cassette.dialects import REGISTRY
 from otel_cassette.model.span import LogRecord
 from otel_cassette.otel import collectors
 from otel_cassette.otel.candidates import CandidateTest
-from otel_cassette.otel.closer import Closer
+from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
 from otel_cassette.otel.reporting import RecordingReport
 from otel_cassette.otel.runs import DEFAULT_MAX_RUNS, DEFAULT_QUIET_PERIOD_S, RunDirectory, TraceTake
@@ -31,10 +29,9 @@ from otel_cassette.otel.source import CassetteSource
 from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
 from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
 from otel_cassette.session import Session, inside, open_sessions, session_in
+from otel_cassette.session.names import OWN_SPAN_PREFIX
 
 _UNKNOWN: Any = object()
-_OWN_PREFIX = "cassette."
-"""Spans that show a replay (`cassette.replay`, `cassette.divergence`); never entries."""
 
 
 class CassetteSpanProcessor(SpanProcessor):
@@ -82,7 +79,6 @@ class CassetteSpanProcessor(SpanProcessor):
         if cassette is not None:
             self._fixed = self._source_of(cassette.own_playback())
         self._runs: RunDirectory | None = None
-        self._closer: Closer | None = None
         if directory is not None:
             rules = (redact,) if isinstance(redact, str) else tuple(redact)
             self._runs = RunDirectory(
@@ -93,8 +89,6 @@ class CassetteSpanProcessor(SpanProcessor):
                 max_entry_bytes=max_entry_bytes,
                 quiet_period_s=quiet_period_s,
             )
-            self._closer = Closer(self._close_quiet, quiet_period_s)
-            self._runs.on_open = self._closer.start
         self._always = cassette is not None or directory is not None
         # None: a span of a replay, which is recorded nowhere.
         self._live: dict[int, SpanTake | None] = {}
@@ -102,7 +96,7 @@ class CassetteSpanProcessor(SpanProcessor):
         self._logs = 0
         self._shut_down = False
         collectors.add(self)
-        _forget_after_fork(self)
+        after_fork(self._after_fork)
 
     # -- callbacks of the SDK -------------------------------------------------------------------
 
@@ -158,8 +152,6 @@ class CassetteSpanProcessor(SpanProcessor):
             return
         self._shut_down = True
         try:
-            if self._closer is not None:
-                self._closer.stop()
             if self._runs is not None:
                 self._runs.shutdown()
         except Exception as error:  # noqa: BLE001 - as above
@@ -249,7 +241,7 @@ class CassetteSpanProcessor(SpanProcessor):
         )
 
     def _keep(self, take: SpanTake, span: ReadableSpan) -> None:
-        if span.name.startswith(_OWN_PREFIX):
+        if span.name.startswith(OWN_SPAN_PREFIX):
             return
         self._calls += 1
         if self._runs is not None and isinstance(take, TraceTake):
@@ -257,11 +249,7 @@ class CassetteSpanProcessor(SpanProcessor):
         else:
             whole = take.finished(span)
         if not whole:
-            self.troubles.note(
-                "content too large",
-                f"the content of span {span.name!r} is larger than max_entry_bytes="
-                f"{self._max_entry_bytes} and was not recorded; its place was",
-            )
+            self.troubles.too_large(span.name)
 
     def _root_ended(self, take: SpanTake) -> None:
         if self._runs is not None and isinstance(take, TraceTake):
@@ -273,33 +261,8 @@ class CassetteSpanProcessor(SpanProcessor):
             "a recording has more spans than are kept: paths of later calls may be incomplete",
         )
 
-    def _close_quiet(self) -> None:
-        runs = self._runs
-        if runs is None:
-            return
-        try:
-            runs.close_quiet()
-        except Exception as error:  # noqa: BLE001 - the thread has nobody to tell
-            self.troubles.raised("closing runs", error, lost="runs are written at the next flush")
-
     def _after_fork(self) -> None:
         self._live.clear()
         self.troubles.clear()
         self._calls = self._logs = 0
-        if self._runs is not None:
-            self._runs.forget()
-        if self._closer is not None:
-            self._closer.forget()
 
-
-def _forget_after_fork(processor: CassetteSpanProcessor) -> None:
-    if not hasattr(os, "register_at_fork"):
-        return
-    method = weakref.WeakMethod(processor._after_fork)  # noqa: SLF001 - its own helper
-
-    def after_in_child() -> None:
-        found = method()
-        if found is not None:
-            found()
-
-    os.register_at_fork(after_in_child=after_in_child)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -21,6 +21,8 @@ from otel_cassette.formats import looks_like_call
 from otel_cassette.formats.base import Batch
 from otel_cassette.formats.runs import Index
 from otel_cassette.model.span import LogRecord
+from otel_cassette.otel.closer import Closer
+from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
 from otel_cassette.otel.segments import Segments
 from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
@@ -86,7 +88,6 @@ class RunDirectory:
         self.directory = directory
         self.quiet_period_s = quiet_period_s
         self.written = 0
-        self.on_open: Callable[[], None] = _nothing
         self._redactor = redactor
         self._troubles = troubles
         self._max_runs = max_runs
@@ -97,6 +98,8 @@ class RunDirectory:
         self._takes: dict[int, TraceTake] = {}
         self._done: dict[int, None] = {}
         self._segments = Segments(directory, redactor)
+        self._closer = Closer(self._tick, quiet_period_s)
+        after_fork(self.forget)
 
     # -- spans and logs -------------------------------------------------------------------------
 
@@ -157,7 +160,7 @@ class RunDirectory:
             return
         take.dirty = True
         self._done.pop(take.trace_id, None)
-        self.on_open()
+        self._closer.start()
         if take.spool is None:
             self._segments.begin(take)
 
@@ -216,6 +219,7 @@ class RunDirectory:
 
     def shutdown(self, timeout_s: float = 30.0) -> bool:
         """Write everything; spools of what could not be written stay for `recover`."""
+        self._closer.stop()
         complete = self.flush(timeout_s)
         with self._lock:
             self._segments.close()
@@ -229,6 +233,7 @@ class RunDirectory:
         self._held_bytes = 0
         self.written = 0
         self._segments.forget()
+        self._closer.forget()
 
     def _groups(self) -> list[list[TraceTake]]:
         """Return the traces that have calls, those of one run together."""
@@ -265,6 +270,8 @@ class RunDirectory:
         for take in group:
             take.quiet_since = time.monotonic()
 
-
-def _nothing() -> None:
-    """Stand in for a listener."""
+    def _tick(self) -> None:
+        try:
+            self.close_quiet()
+        except Exception as error:  # noqa: BLE001 - the thread has nobody to tell
+            self._troubles.raised("closing runs", error, lost="runs are written at the next flush")

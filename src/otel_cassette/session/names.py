@@ -45,6 +45,8 @@ TRACESTATE_KEY = "cassette"
 DIVERGENCE_EVENT = "cassette.divergence"
 DIVERGENCE_SPAN = "cassette.divergence"
 REPLAY_SPAN = "cassette.replay"
+OWN_SPAN_PREFIX = "cassette."
+"""Begins the names of spans that show a replay; they are never entries."""
 
 MAX_STRING_BYTES = 2000
 """Longest string put on a span; Tempo cuts at 2,048 bytes without a mark."""
