@@ -175,6 +175,8 @@ class Callers:
             return True
         if lane.is_one(source.caller):
             return False
+        if source.strand <= 0:
+            return False
         strand = self._strands.owner((source.caller, source.strand))
         return strand is not None and strand != (call.caller, call.task)
 
@@ -186,7 +188,7 @@ class Callers:
         if call.caller is None or source.caller is None:
             return
         self._spans.bind(call.caller, source.caller, certain=certain)
-        if call.task is not None and source.dialect is None:
+        if call.task is not None and source.strand > 0:
             self._strands.bind(
                 (call.caller, call.task), (source.caller, source.strand), certain=certain
             )
@@ -212,7 +214,7 @@ class Strands:
             return item.place
         if self.is_one(source.caller):
             return source.caller
-        return (source.caller, source.strand) if source.dialect is None else item.place
+        return (source.caller, source.strand) if source.strand > 0 else item.place
 
     def _find(self) -> dict[str, bool]:
         one: dict[str, bool] = {}

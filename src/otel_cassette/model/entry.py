@@ -69,8 +69,8 @@ class EntrySource(_Stored):
         span_id: 16 hex digits.
         path: Names from the root of the span tree to the call, without the call.
         caller: The span in which the call was made, 16 hex digits.
-        strand: Which of the tasks or threads that made calls in that span made this one, by the
-            order of their first calls.
+        strand: Which of the tasks and threads that made calls in that span made this one, by the
+            order of their first calls: tasks 1, 2, ..., the first thread 0, others -1, -2, ...
         start_ns: Start, nanoseconds since the Unix epoch.
         dialect: Name of the dialect that read the span.
     """

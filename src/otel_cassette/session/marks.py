@@ -19,6 +19,8 @@ from opentelemetry.trace import Span, Tracer, TracerProvider
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.model.entry import EntryKind
 from otel_cassette.session import names
+from otel_cassette.session.callers import current_caller
+
 
 if TYPE_CHECKING:
     from otel_cassette.session.playback import Playback, Step
@@ -82,9 +84,8 @@ class CurrentSpan:
         context = span.get_span_context()
         if not context.is_valid:
             return CallSite()
-        known = getattr(span, "name", None)
         return CallSite(
-            path=(known,) if isinstance(known, str) else (),
+            path=current_caller().path,
             span_id=format(context.span_id, "016x"),
             spans=[span],
         )

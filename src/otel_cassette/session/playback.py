@@ -17,9 +17,18 @@ from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Comparer, Decision, Engine, LiveCall, Settings, Totals
 from otel_cassette.errors import CassetteMissError
 from otel_cassette.keys import ComparisonRules
-from otel_cassette.model.entry import CassetteEntry, CassetteMode, EntryKind, ParentRef
+from otel_cassette.model.entry import (
+    CassetteEntry,
+    CassetteMode,
+    EntryKind,
+    EntrySource,
+    ParentRef,
+)
+
 from otel_cassette.redaction import Redactor, mask_call
+from otel_cassette.session.callers import current_caller
 from otel_cassette.session.failures import rebuild_failure
+
 from otel_cassette.session.marks import CallSite, CurrentSpan, Watcher
 from otel_cassette.store import Journal, Ticket
 
@@ -49,9 +58,10 @@ class Step:
         decision: What the engine said; None while recording.
         ticket: The journal's ticket; None when nothing is recorded.
         site: Where the call stands among the live spans; None while recording.
+        source: What a recording keeps of where it stands; None without a span.
     """
 
-    __slots__ = ("action", "call", "decision", "playback", "site", "ticket")
+    __slots__ = ("action", "call", "decision", "playback", "site", "source", "ticket")
 
     def __init__(
         self,
@@ -65,6 +75,7 @@ class Step:
         self.decision = decision
         self.ticket = ticket
         self.site: CallSite | None = None
+        self.source: EntrySource | None = None
         self.action = "record" if decision is None else decision.action
 
     @property
@@ -85,6 +96,15 @@ class Step:
             msg = f"{self.call.kind} call has no failure to raise"
             raise RuntimeError(msg)
         return rebuild_failure(self.decision.failure)
+
+    def refuse(self, reason: str) -> None:
+        """Make a miss of a call that would go live but cannot; *reason* says why and what to do."""
+        if self.decision is None:
+            msg = f"{self.call.kind} call is recorded, not played"
+            raise RuntimeError(msg)
+        self.action = self.decision.action = "miss"
+        self.decision.reason = reason
+        self.decision.flags = ["missed" if flag == "live" else flag for flag in self.decision.flags]
 
     def succeeded(self, record: dict[str, Any]) -> None:
         """Enter the answer of a call that was really made; *record* holds the entry's fields."""
@@ -214,17 +234,22 @@ class Playback:
         """
         if self.options.mode == "record":
             around = inside.ticket if inside is not None and inside.playback is self else None
-            return Step(
-                self, LiveCall(kind, plain, name=name), None, self.journal.begin(kind, around)
-            )
+            live = LiveCall(kind, plain, name=name)
+            step = Step(self, live, None, self.journal.begin(kind, around))
+            step.source = current_caller().source()
+            return step
+        caller = current_caller()
         site = self._watcher.site(self, kind, name)
         call = LiveCall(
             kind,
             plain,
             name=name,
-            path=site.path,
+            path=caller.path if len(caller.path) >= len(site.path) else site.path,
             claim=site.claim if claim is None else claim,
             span_id=site.span_id,
+            caller=caller.caller,
+            task=caller.task,
+            trace_id=caller.trace_id,
             raw=raw,
         )
         if inside is not None and inside.playback is self and inside.decision is not None:
@@ -235,6 +260,8 @@ class Playback:
         if decision.action == "live" and self.options.record_new:
             ticket = self.journal.begin(kind, call.parent)
         step = Step(self, call, decision, ticket)
+        if ticket is not None:
+            step.source = caller.source()
         step.site = site
         self._watcher.decided(step, site, self.engine.describe(decision))
         return step
@@ -242,9 +269,11 @@ class Playback:
     def finish(self, step: Step, record: dict[str, Any], *, failed: bool) -> None:
         """Enter what a call that was really made answered."""
         record = self._masked({**record, "kind": step.call.kind, "name": step.call.name})
+        if step.source is not None:
+            record["source"] = step.source
         if step.decision is None:
             assert step.ticket is not None  # noqa: S101 - recording steps always hold a ticket
-            self._recorded += 1
+            self._recorded += step.ticket.record is None  # a retry is the same call
             (self.journal.fail if failed else self.journal.succeed)(step.ticket, record)
             return
         if failed:
