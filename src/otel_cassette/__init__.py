@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from otel_cassette.model.llm import LLMRequest, LLMResponse, StreamChunk, ToolDefinition
     from otel_cassette.model.messages import Message, TextPart, ToolCallPart, ToolCallResponsePart
     from otel_cassette.model.span import Trace
+    from otel_cassette.otel.claims import Claim, current_claim
+    from otel_cassette.otel.install import Installation, install
+    from otel_cassette.otel.late import MarkingSpanExporter
+    from otel_cassette.otel.sampler import ReplaySampler
     from otel_cassette.redaction import RedactionRule
     from otel_cassette.session import Session
     from otel_cassette.session.names import DIVERGED_ATTR, DIVERGENCE_ATTR
@@ -66,17 +70,21 @@ __all__ = [
     "CassetteMissError",
     "CassetteMode",
     "CassetteWriteError",
+    "Claim",
     "Comparison",
     "DivergenceReason",
     "EntryKind",
+    "Installation",
     "LLMClient",
     "LLMRequest",
     "LLMResponse",
+    "MarkingSpanExporter",
     "Message",
     "NetworkBlockedError",
     "RecordedCallError",
     "RedactionRule",
     "ReplayDivergence",
+    "ReplaySampler",
     "Session",
     "StreamChunk",
     "TextPart",
@@ -85,8 +93,10 @@ __all__ = [
     "ToolDefinition",
     "Trace",
     "compare",
+    "current_claim",
     "find_divergence",
     "find_divergences",
+    "install",
     "llm_key",
     "load_trace",
     "read_traces",
@@ -152,6 +162,16 @@ _EXPORTS = {
         "ToolCallResponsePart",
     ),
     "model.span": ("Trace",),
+    "otel.claims": (
+        "Claim",
+        "current_claim",
+    ),
+    "otel.install": (
+        "Installation",
+        "install",
+    ),
+    "otel.late": ("MarkingSpanExporter",),
+    "otel.sampler": ("ReplaySampler",),
     "redaction": ("RedactionRule",),
     "session": ("Session",),
     "session.names": (

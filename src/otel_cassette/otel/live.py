@@ -26,6 +26,7 @@ from opentelemetry.trace import Span, get_current_span
 from otel_cassette.model.entry import EntryKind
 from otel_cassette.otel.claims import Hint, give_back, owned_by
 from otel_cassette.otel.kinds import kind_of, tool_name_of
+from otel_cassette.otel.troubles import note
 from otel_cassette.session.context import replay_is_open
 
 _MAX_LATE: Final = 1000
@@ -92,23 +93,50 @@ class LiveSpans:
     # -- fed by the processor -------------------------------------------------------------------
 
     def started(self, span: Any, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the signature of on_start
-        """Take note of a span that was started (call it in `on_start`)."""
+        """Take note of a span that was started (call it in `on_start`); raises nothing."""
         self.is_fed = True
-        parent = span.parent
-        is_root = parent is None or parent.is_remote
-        is_replaying = replay_is_open()
-        if not is_root and not is_replaying:
-            return
-        if is_root:
-            trace_id = span.get_span_context().trace_id
-            roots = self._roots
+        try:
+            parent = span.parent
+            if parent is None or parent.is_remote:
+                self._root_started(span)
+            if replay_is_open():
+                self._started(span)
+        except Exception as error:  # noqa: BLE001 - the SDK would raise it into the program
+            note("LiveSpans.started", error, lost="a span is not marked if its call departs")
 
-            def forget_root(_ref: Any) -> None:
-                roots.pop(trace_id, None)
+    def ended(self, span: Any) -> None:
+        """Forget a span that has ended (call it in `on_end`); raises nothing."""
+        try:
+            context = span.get_span_context()
+            if self._spans:
+                _drop(self._spans, (context.trace_id, context.span_id))
+            root = self._roots.get(context.trace_id)
+            if root is not None:
+                kept = root()
+                if kept is None or kept.get_span_context().span_id == context.span_id:
+                    self._roots.pop(context.trace_id, None)
+        except Exception as error:  # noqa: BLE001 - as above
+            note("LiveSpans.ended", error, lost="a claim may not be given back")
 
-            self._roots[trace_id] = weakref.ref(span, forget_root)
-        if not is_replaying:
+    def ending(self, span: Any) -> None:
+        """Take a last look at a span that is about to end and can be marked; raises nothing."""
+        if not self._late:
             return
+        try:
+            self._match_late(span)
+        except Exception as error:  # noqa: BLE001 - as above
+            note("LiveSpans.ending", error, lost="a span made after its call is not marked")
+
+    def _root_started(self, span: Any) -> None:
+        roots = self._roots
+        trace_id = span.get_span_context().trace_id
+
+        def forget(_ref: Any) -> None:
+            roots.pop(trace_id, None)
+
+        roots[trace_id] = weakref.ref(span, forget)
+
+    def _started(self, span: Any) -> None:
         spans = self._spans
         context = span.get_span_context()
         key = (context.trace_id, context.span_id)
@@ -116,23 +144,7 @@ class LiveSpans:
         def forget(_ref: Any) -> None:
             _drop(spans, key)
 
-        self._spans[key] = _Live(span, next(self._sequence), forget)
-        if self._late:
-            self._match_late(span)
-
-    def ended(self, span: Any) -> None:
-        """Forget a span that has ended (call it in `on_end`)."""
-        context = span.get_span_context()
-        if self._spans:
-            _drop(self._spans, (context.trace_id, context.span_id))
-        root = self._roots.get(context.trace_id)
-        if root is not None:
-            kept = root()
-            if kept is None or kept.get_span_context().span_id == context.span_id:
-                self._roots.pop(context.trace_id, None)
-
-    def ending(self, span: Any) -> None:
-        """Take a last look at a span that is about to end and can still be marked."""
+        spans[key] = _Live(span, next(self._sequence), forget)
         if self._late:
             self._match_late(span)
 

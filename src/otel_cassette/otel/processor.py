@@ -23,6 +23,7 @@ from otel_cassette.otel import collectors
 from otel_cassette.otel.candidates import CandidateTest
 from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
+from otel_cassette.otel.live import LIVE
 from otel_cassette.otel.reporting import RecordingReport
 from otel_cassette.otel.runs import DEFAULT_MAX_RUNS, DEFAULT_QUIET_PERIOD_S, RunDirectory, TraceTake
 from otel_cassette.otel.source import CassetteSource
@@ -102,6 +103,7 @@ class CassetteSpanProcessor(SpanProcessor):
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note which recording a span belongs to."""
+        LIVE.started(span, parent_context)
         if not self._always and not self._sessions:
             return
         try:
@@ -117,6 +119,7 @@ class CassetteSpanProcessor(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a call, or the place of another span in the tree."""
+        LIVE.ended(span)
         if not self._live and not self._always:
             return
         try:
@@ -137,6 +140,10 @@ class CassetteSpanProcessor(SpanProcessor):
                 self._root_ended(take)
         except Exception as error:  # noqa: BLE001 - as above
             self.troubles.raised("on_end", error, lost="a finished span is not recorded")
+
+    def _on_ending(self, span: Span) -> None:
+        # The SDK's hook while a span can still be changed; versions without it never call this.
+        LIVE.ending(span)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Write every run of the directory as it stands; False when that failed or took too long."""

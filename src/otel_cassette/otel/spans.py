@@ -20,8 +20,7 @@ from otel_cassette.otel.claims import hint_in
 from otel_cassette.otel.late import LATE
 from otel_cassette.otel.live import LIVE, Located
 from otel_cassette.otel.troubles import note
-from otel_cassette.session import Playback, Session, Step
-from otel_cassette.session import marks, names
+from otel_cassette.session import Playback, Session, Step, marks, names
 from otel_cassette.session.marks import CallSite
 
 
