@@ -7,7 +7,7 @@ file (`document/`) or of traces (`assemble/`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -29,6 +29,7 @@ from otel_cassette.keys import ComparisonRules
 from otel_cassette.keys.rules import NormalizeRule
 from otel_cassette.model.entry import (
     KINDS,
+    MODEL_KINDS,
     CassetteEntry,
     CassetteFailure,
     CassetteHeader,
@@ -41,6 +42,7 @@ from otel_cassette.otel.spans import WATCHER
 from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
 from otel_cassette.session.network import NetworkGuard
+from otel_cassette.session.provider_keys import ProviderKeys
 from otel_cassette.store import Journal, in_file_order
 from otel_cassette.traces import assemble_trace, check_playable, read_run
 
@@ -370,10 +372,18 @@ class Cassette:
         return SessionBlock(
             self._session(options),
             guard=guard,
+            keys=ProviderKeys(self._providers()),
             span=span,
             source=self._source,
             span_content=span_content,
         )
+
+    def _providers(self) -> Iterator[str | None]:
+        """Yield the providers that the recording names, as far as a first look tells."""
+        yield self.metadata.get("provider")
+        for entry in self._journal.assembled().entries[:1000]:
+            if entry.kind in MODEL_KINDS and isinstance(entry.request, dict):
+                yield entry.request.get("provider")
 
     def _option_copy(self, **changes: Any) -> PlaybackOptions:
         own = self._own.options

@@ -121,8 +121,9 @@ class Journal:
 
     def _enter(self, ticket: Ticket, record: dict[str, Any]) -> None:
         with self._lock:
-            ticket.record = record
-            self._take.append(ticket)
+            if ticket.record is None:
+                self._take.append(ticket)
+            ticket.record = record  # a call that was tried again is what its last try gave
             self._made = None
         for listener in self._listeners:
             listener(ticket)

@@ -120,7 +120,9 @@ def _pieces(response: LLMResponse) -> Iterator[StreamChunk]:
         yield StreamChunk(text=text[start : start + PIECE_CHARS])
     for index, call in enumerate(response.tool_calls):
         arguments = call.arguments
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        text = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        )
         first = {"index": index, "id": call.id, "name": call.name, "arguments": ""}
         yield StreamChunk(tool_calls=(first,))
         for start in range(0, len(text), PIECE_CHARS):

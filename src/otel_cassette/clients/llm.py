@@ -15,7 +15,7 @@ from otel_cassette.clients.tools import Clock, raise_if_final
 from otel_cassette.errors import CassetteError
 from otel_cassette.keys.text import typed_text
 from otel_cassette.model.llm import LLMRequest, LLMResponse
-from otel_cassette.session import Playback, Step, inside
+from otel_cassette.session import InsideBlock, Playback, Step, inside
 from otel_cassette.session.failures import failure_of
 
 RequestLike = LLMRequest | Mapping[str, Any] | Sequence[Any] | str
@@ -111,7 +111,8 @@ class CassetteLLM:
         call = self._real("complete")
         clock = Clock()
         try:
-            answer = call(typed)
+            with InsideBlock(step):
+                answer = call(typed)
         except Exception as error:
             step.failed(_failure(step, error, clock))
             raise
@@ -127,7 +128,8 @@ class CassetteLLM:
         call = self._real("acomplete")
         clock = Clock()
         try:
-            answer = await call(typed)
+            with InsideBlock(step):
+                answer = await call(typed)
         except Exception as error:
             step.failed(_failure(step, error, clock))
             raise
@@ -148,7 +150,7 @@ class CassetteLLM:
         raise_if_final(step)
         tally = ChunkTally(step)
         try:
-            for chunk in self._real("stream")(typed):
+            for chunk in _inside(step, self._real("stream"), typed):
                 tally.add(chunk)
                 yield chunk
         except GeneratorExit:
@@ -171,7 +173,7 @@ class CassetteLLM:
         raise_if_final(step)
         tally = ChunkTally(step)
         try:
-            async for chunk in self._real("astream")(typed):
+            async for chunk in _ainside(step, self._real("astream"), typed):
                 tally.add(chunk)
                 yield chunk
         except GeneratorExit:
@@ -208,6 +210,33 @@ class CassetteLLM:
         return result
 
 
+def _inside(step: Step, stream: Callable[[LLMRequest], Any], request: LLMRequest) -> Iterator[Any]:
+    """Yield a client's pieces; what it asks of others while it makes one belongs to the call."""
+    with InsideBlock(step):
+        source = iter(stream(request))
+    done = object()
+    while True:
+        with InsideBlock(step):
+            piece = next(source, done)
+        if piece is done:
+            return
+        yield piece
+
+
+async def _ainside(
+    step: Step, stream: Callable[[LLMRequest], Any], request: LLMRequest
+) -> AsyncIterator[Any]:
+    with InsideBlock(step):
+        source = aiter(stream(request))
+    while True:
+        with InsideBlock(step):
+            try:
+                piece = await anext(source)
+            except StopAsyncIteration:
+                return
+        yield piece
+
+
 def as_request(request: RequestLike) -> LLMRequest:
     """Return a request given as an `LLMRequest`, a mapping, a list of messages, or a prompt."""
     if isinstance(request, LLMRequest):
@@ -233,7 +262,9 @@ def end_of_stream(step: Step) -> None:
     if not response.get("ended_early"):
         return
     if entry.error is not None and step.decision is not None:
-        step.decision.reason = f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
+        step.decision.reason = (
+            f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
+        )
     elif step.decision is not None:
         step.decision.reason = (
             f"the recorded stream was left after {len(response.get('chunks', ()))} chunks; "

@@ -28,6 +28,7 @@ from otel_cassette.session import metrics, names
 from otel_cassette.session.marks import bounded, content_capture_is_off, divergence_json, tracer
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.session.playback import Playback, Step
+from otel_cassette.session.provider_keys import ProviderKeys
 
 _logger = logging.getLogger("otel_cassette")
 _SESSION_KEY = otel_context.create_key("otel-cassette-session")
@@ -67,6 +68,7 @@ class Session:
         self._summary: Totals | None = None
         self._before_fork = Totals()
         self._tool_names: frozenset[str] | None = None
+        self._unfinished: dict[Callable[[], None], None] = {}
         playback.session = self
 
     @property
@@ -125,8 +127,18 @@ class Session:
         if self.poisoned is None:
             self.poisoned = miss
 
+    def add_unfinished(self, finish: Callable[[], None]) -> None:
+        """Call *finish* at the end, unless it is dropped before: an answer that is still read."""
+        self._unfinished[finish] = None
+
+    def drop_unfinished(self, finish: Callable[[], None]) -> None:
+        """Forget what `add_unfinished` was given."""
+        self._unfinished.pop(finish, None)
+
     def close(self) -> None:
-        """Make the totals final."""
+        """Enter what nobody reads on, and make the totals final."""
+        for finish in list(self._unfinished):
+            finish()
         self._summary = self.summary
         self.is_open = False
 
@@ -141,6 +153,7 @@ class SessionBlock:
     Args:
         session: What the block carries.
         guard: Network guard that is up inside the block, if any.
+        keys: Stand-ins for missing provider keys that are set inside the block, if any.
         span: Whether the block opens the span `cassette.replay`.
         on_exit: Called when the block is left without an exception, after the totals are final.
         source: What the recording is, for the span.
@@ -153,6 +166,7 @@ class SessionBlock:
         session: Session,
         *,
         guard: NetworkGuard | None = None,
+        keys: ProviderKeys | None = None,
         span: bool = False,
         on_exit: Callable[[Session], None] | None = None,
         source: str | None = None,
@@ -162,6 +176,7 @@ class SessionBlock:
         if span_content is not None:
             session.span_content = span_content
         self._guard = guard
+        self._keys = keys
         self._with_span = span
         self._on_exit = on_exit
         self._source = source
@@ -182,6 +197,8 @@ class SessionBlock:
         self._token = otel_context.attach(context)
         if self._guard is not None:
             self._guard.up()
+        if self._keys is not None:
+            self._keys.up()
         return session
 
     def _open_span(self, context: Context) -> Context:
@@ -209,6 +226,8 @@ class SessionBlock:
         session = self.session
         if self._guard is not None:
             self._guard.down()
+        if self._keys is not None:
+            self._keys.down()
         _leave(session)
         otel_context.detach(self._token)
         self._token = None

@@ -1,0 +1,339 @@
+"""What an HTTP request to a model's API gets: a recorded answer, an error, or the real thing.
+
+Lives here: `find_exchange` and `Exchange`, between the session and every HTTP library's adapter.
+Not here: the libraries (`httpx_transport.py`, `requests_adapter.py`), the provider's shapes
+(`wire/`), the recording of a real answer (`http_recording.py`).
+
+An adapter asks `find_exchange` with what it knows before the body is read; None is hands off. With
+the body, `Exchange.open` says what to do. It raises nothing: whatever goes wrong is an HTTP answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from otel_cassette.clients.http_recording import RealCall
+from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
+from otel_cassette.clients.llm import end_of_stream
+from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
+from otel_cassette.keys.text import request_text
+from otel_cassette.model.entry import MODEL_KINDS
+from otel_cassette.session import Session, Step, current_session, inside
+from otel_cassette.session.context import open_sessions
+from otel_cassette.session.provider_keys import DUMMY_KEY
+from otel_cassette.wire import CODECS, find_codec
+from otel_cassette.wire.protocol import ErrorAnswer, StreamEvent, WireCodec
+
+logger = logging.getLogger("otel_cassette")
+
+_PROVIDER_HOSTS = (
+    "api.openai.com",
+    "openai.azure.com",
+    "api.anthropic.com",
+    "generativelanguage.googleapis.com",
+    "aiplatform.googleapis.com",
+    "api.mistral.ai",
+    "api.cohere.com",
+    "api.groq.com",
+    "api.deepseek.com",
+    "api.together.xyz",
+    "api.x.ai",
+    "openrouter.ai",
+)
+_KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+_JSON = {"content-type": "application/json"}
+
+
+class StreamBroke(Exception):  # noqa: N818 - no error of ours: the adapter raises its library's own
+    """A recorded stream broke off here with a connection error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer.
+
+    Attributes:
+        status: Status code.
+        headers: Header fields, names in lower case.
+        body: The body; empty for a stream.
+        pieces: The pieces of a streamed body, made as they are read; None for a plain one. Reading
+            may raise `StreamBroke`.
+    """
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    pieces: Iterator[bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoConnection:
+    """The call failed without an answer: the adapter raises its library's own connect error."""
+
+    message: str
+
+
+Outcome = Answer | NoConnection | RealCall | None
+
+_retries: weakref.WeakKeyDictionary[Session, Retries] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def find_exchange(method: str, host: str, path: str) -> Exchange | None:
+    """Return the exchange of a request that a session may have an answer for; None is hands off.
+
+    Args:
+        method: HTTP method.
+        host: Host name without port.
+        path: Path of the URL with its query.
+    """
+    if not open_sessions():
+        return None
+    codec = find_codec(method, host, path)
+    if codec is None and not (method.upper() == "POST" and is_provider(host)):
+        return None
+    try:
+        session = current_session()
+    except CassetteError as error:
+        return Exchange(None, codec, host, path, fault=error)
+    return None if session is None else Exchange(session, codec, host, path)
+
+
+class Exchange:
+    """One request to a model's API inside a session."""
+
+    def __init__(
+        self,
+        session: Session | None,
+        codec: WireCodec | None,
+        host: str,
+        path: str,
+        *,
+        fault: CassetteError | None = None,
+    ) -> None:
+        self._session = session
+        self._codec = codec
+        self._host = host
+        self._path = path
+        self._fault = fault
+
+    def open(self, body: bytes, header: Callable[[str], str | None]) -> Outcome:
+        """Return what the request gets.
+
+        Args:
+            body: The whole body.
+            header: Gives a header field of the request by its name in lower case.
+
+        Returns:
+            An answer, a failed connection, a real call to be made and recorded, or None: it is to
+            be sent untouched.
+        """
+        session, codec = self._session, self._codec
+        try:
+            payload = _parsed(body)
+            if codec is None or payload is None or not codec.accepts(payload):
+                return self._unknown()
+            if session is None:
+                return _error(codec.encode_miss(str(self._fault)))
+            return _Call(session, codec, self._path, payload, header).outcome(body)
+        except Exception as error:
+            logger.exception("a request to %s%s could not be handled", self._host, self._path)
+            if session is not None and session.is_recording:
+                return None  # the call goes on, unrecorded
+            text = f"otel-cassette could not handle this request: {error!r}"
+            return _error((codec or _ANY).encode_miss(text))
+
+    def _unknown(self) -> Outcome:
+        """A request that no codec reads: in a strict replay none leaves for a provider."""
+        session = self._session
+        if session is None or not is_provider(self._host) or not _plays_models(session):
+            return None
+        text = (
+            f"a replay has no answer for POST {self._host}{self._path.partition('?')[0]}: no codec "
+            f"reads it, and in mode {session.playback.mode!r} no request leaves for a model provider"
+        )
+        logger.warning(text)
+        return _error(_ANY.encode_miss(text))
+
+
+class _Call:
+    """One recognised request."""
+
+    def __init__(
+        self,
+        session: Session,
+        codec: WireCodec,
+        path: str,
+        payload: Mapping[str, Any],
+        header: Callable[[str], str | None],
+    ) -> None:
+        self._session = session
+        self._codec = codec
+        self._path = path
+        self._payload = payload
+        self._header = header
+        self._digest = b""
+        self._retries = _retries_of(session)
+
+    def outcome(self, body: bytes) -> Outcome:
+        session = self._session
+        around = inside()
+        if around is not None and around.call.kind in MODEL_KINDS:
+            return None  # a wrapper has this call already; the request is how it is really made
+        if session.poisoned is not None:
+            return self._error(self._codec.encode_miss(str(session.poisoned)))
+        self._digest = hashlib.sha256(self._path.encode() + b"\0" + body).digest()
+        if is_retry(self._header(RETRY_HEADER)):
+            before = self._retries.find(self._digest)
+            if before is not None:
+                return self._again(*before)
+        step = self._begin(around)
+        if step.action == "play":
+            return self._play(step)
+        if step.action == "raise":
+            return self._fail(step)
+        if step.action == "live" and self._carries_dummy_key():
+            step.refuse(
+                "the call would go to the real API, but its key is missing and a stand-in was set "
+                "for the replay: set the provider's key, or replay with mode='strict'"
+            )
+        if step.action == "miss":
+            return self._miss(step)
+        return self._real(step)
+
+    def _begin(self, around: Step | None) -> Step:
+        codec, playback = self._codec, self._session.playback
+        try:
+            plain = codec.decode_request(self._payload, path=self._path)
+        except CassetteFormatError as error:
+            logger.warning("a request is compared as it is: %s", error)
+            plain = {"extra": dict(self._payload)}
+        raw = None if playback.mode == "record" else request_text(codec.kind, None, plain)
+        return playback.begin(codec.kind, plain, raw=raw, inside=around)
+
+    def _again(self, step: Step, answer: Any) -> Outcome:
+        if step.decision is not None and "retry" not in step.decision.flags:
+            step.decision.flags.append("retry")
+        return self._real(step) if answer is None else answer  # type: ignore[no-any-return]
+
+    def _real(self, step: Step) -> RealCall:
+        return RealCall(
+            step,
+            self._codec,
+            path=self._path,
+            is_stream=self._codec.is_stream(self._payload, path=self._path),
+            request=self._digest,
+            retries=self._retries,
+        )
+
+    def _miss(self, step: Step) -> Answer:
+        miss = step.miss()
+        self._session.poison(miss)
+        return self._error(self._codec.encode_miss(str(miss)))
+
+    def _fail(self, step: Step) -> Answer | NoConnection:
+        assert step.decision is not None  # noqa: S101 - only played steps raise
+        assert step.decision.failure is not None  # noqa: S101 - as above
+        failure = self._codec.encode_error(step.decision.failure.error.model_dump())
+        answer = NoConnection(failure.message) if failure.connection_error else self._error(failure)
+        self._retries.remember(self._digest, step, answer)
+        return answer
+
+    def _play(self, step: Step) -> Answer:
+        codec, payload = self._codec, self._payload
+        entry = step.entry
+        trace_id = entry.source.trace_id if entry.source is not None else None
+        seed = f"{trace_id}/{entry.parent}/{entry.kind}/{entry.index}"
+        response = entry.response if isinstance(entry.response, Mapping) else {}
+        headers = codec.response_headers(seed)
+        if codec.is_stream(payload, path=self._path):
+            events = self._events(step, response, seed)
+            headers["content-type"] = codec.stream_media_type(self._path)
+            return Answer(200, headers, pieces=codec.write_stream(events, path=self._path))
+        body = codec.encode_response(response, request_body=payload, seed=seed)
+        return Answer(200, {**headers, **_JSON}, body=to_bytes(body))
+
+    def _events(self, step: Step, response: Mapping[str, Any], seed: str) -> Iterator[StreamEvent]:
+        """Yield the events of a recorded stream; one that broke off goes on as it did, or misses."""
+        codec = self._codec
+        try:
+            yield from codec.encode_stream(response, request_body=self._payload, seed=seed)
+        except (CassetteError, LookupError, TypeError, ValueError) as error:
+            logger.exception("a recorded stream could not be written")
+            yield self._error_event(codec.encode_miss(f"otel-cassette: {error!r}"))
+            return
+        if not response.get("ended_early"):
+            return
+        error = step.entry.error
+        if error is not None:
+            failure = codec.encode_error(error.model_dump())
+            if failure.connection_error:
+                raise StreamBroke(failure.message)
+            yield self._error_event(failure)
+            return
+        try:
+            end_of_stream(step)
+        except CassetteMissError as miss:
+            self._session.poison(miss)
+            yield self._error_event(codec.encode_miss(str(miss)))
+
+    def _error_event(self, error: ErrorAnswer) -> StreamEvent:
+        return StreamEvent(error.body, "error" if "type" in error.body else None)
+
+    def _error(self, error: ErrorAnswer) -> Answer:
+        return _error(error)
+
+    def _carries_dummy_key(self) -> bool:
+        sent = (self._header(name) or "" for name in _KEY_HEADERS)
+        return DUMMY_KEY in self._path or any(DUMMY_KEY in value for value in sent)
+
+
+def is_provider(host: str) -> bool:
+    """Return whether a host serves models and little else."""
+    name = host.lower().rstrip(".")
+    return name.endswith(_PROVIDER_HOSTS) or name.startswith("bedrock-runtime.")
+
+
+def to_bytes(body: Any) -> bytes:
+    """Return JSON as bytes; text that has no UTF-8 form (lone surrogates) is escaped."""
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(body).encode()
+
+
+_ANY = CODECS["openai.chat"]
+"""Words the errors of requests that no codec reads; every SDK finds a message in `error.message`."""
+
+
+def _plays_models(session: Session) -> bool:
+    options = session.playback.options
+    played = options.kinds is None or bool(MODEL_KINDS & options.kinds)
+    return played and options.mode in ("strict", "lenient")
+
+
+def _parsed(body: bytes) -> Mapping[str, Any] | None:
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return payload if isinstance(payload, Mapping) else None
+
+
+def _error(error: ErrorAnswer) -> Answer:
+    return Answer(error.status, dict(error.headers), body=to_bytes(error.body))
+
+
+def _retries_of(session: Session) -> Retries:
+    with _lock:
+        found = _retries.get(session)
+        if found is None:
+            found = _retries[session] = Retries()
+        return found
