@@ -38,6 +38,7 @@ from otel_cassette.model.entry import (
     MatchRule,
 )
 from otel_cassette.model.span import Trace
+from otel_cassette.otel.journaling import SpooledRecording
 from otel_cassette.otel.spans import WATCHER
 from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
@@ -420,6 +421,9 @@ class Cassette:
         write_atomically(path, write_lines(self._header(), records, provenance=provenance))
         return len(made.entries)
 
+    def _spooled(self, path: PathLike) -> SpooledRecording:
+        return SpooledRecording(self._journal, self._redactor, path, self._header())
+
     def _header(self) -> CassetteHeader:
         redact = () if self._redactor is None else tuple(self._redactor.to_header())
         return CassetteHeader.model_validate(
@@ -592,11 +596,17 @@ class RecordingBlock(SessionBlock):
         self._cassette = cassette
         self._path = path
         self._claim = None if path is None else FileClaim(path)
+        self._spooled: SpooledRecording | None = None
+        self._saved = False
 
     def __enter__(self) -> Session:
         if self._claim is not None:
             self._claim.__enter__()
-        return super().__enter__()
+        session = super().__enter__()
+        if self._path is not None:
+            self._spooled = self._cassette._spooled(self._path)  # noqa: SLF001 - as in _save
+            self._spooled.start()
+        return session
 
     def __exit__(
         self,
@@ -607,12 +617,15 @@ class RecordingBlock(SessionBlock):
         try:
             super().__exit__(exc_type, exc, traceback)
         finally:
+            if self._spooled is not None:
+                self._spooled.finish(saved=self._saved)
             if self._claim is not None:
                 self._claim.__exit__(None, None, None)
 
     def _save(self, _session: Session) -> None:
         if self._path is not None:
             self._cassette._write(self._path)  # noqa: SLF001 - the block is the cassette's own
+            self._saved = True
 
 
 def mask_record(
