@@ -37,7 +37,7 @@ def test_it_tells_the_story(process: Any) -> None:
     assert ran.err == ""
     assert "\x1b" not in ran.out
     text = ran.out
-    assert "  5 calls, exported as OTLP JSON to recorded.otlp.jsonl" in text
+    assert "  5 calls recorded from the spans; exported as OTLP JSON to recorded.otlp.jsonl" in text
     assert "  identical: served 5, live 0, missed 0, unplayed 0" in text
     assert "  diverged: served 5, live 0, missed 0, unplayed 0" in text
     assert (
@@ -88,13 +88,35 @@ def test_the_kept_traces_replay_and_compare(process: Any, tmp_path: Path) -> Non
 
 
 def test_the_spans_of_the_changed_replay_say_so(process: Any, tmp_path: Path) -> None:
-    assert process("demo", "--keep", "kept").code == 0
-    marked = {
-        span["name"]
-        for span in spans_of(tmp_path / "kept" / "changed.otlp.jsonl")
-        if attributes_of(span).get("replay_diverged") is True
+    ran = process("demo", "--keep", "kept")
+    assert ran.code == 0
+    spans = spans_of(tmp_path / "kept" / "changed.otlp.jsonl")
+    marked = [span for span in spans if attributes_of(span).get("replay_diverged") is True]
+    assert sorted(span["name"] for span in marked) == [
+        "cassette.divergence",
+        "cassette.divergence",
+        "cassette.divergence",
+        "cassette.replay",
+        "chat stand-in-1",
+        "chat stand-in-1",
+        "chat stand-in-1",
+    ]
+    recorded = {
+        (span["traceId"], span["spanId"])
+        for span in spans_of(tmp_path / "kept" / "recorded.otlp.jsonl")
+        if span["name"] == "chat stand-in-1"
     }
-    assert {"chat stand-in-1", "cassette.replay"} <= marked
+    links = [
+        (link["traceId"], link["spanId"])
+        for span in marked
+        if span["name"] == "cassette.divergence"
+        for link in span["links"]
+    ]
+    assert (len(links), set(links)) == (3, recorded)
+    assert (
+        "  7 spans of changed.otlp.jsonl carry replay_diverged=true; "
+        "3 spans cassette.divergence link to the recorded calls\n"
+    ) in ran.out
     for span in spans_of(tmp_path / "kept" / "replayed.otlp.jsonl"):
         assert "replay_diverged" not in attributes_of(span)
 

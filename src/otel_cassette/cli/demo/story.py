@@ -12,11 +12,13 @@ from otel_cassette.cassette import Cassette
 from otel_cassette.cli.demo import agent
 from otel_cassette.cli.demo.telemetry import Telemetry
 from otel_cassette.cli.output import Output
-from otel_cassette.cli.rendering import print_calls, print_divergences, print_outcomes
+from otel_cassette.cli.rendering import counted, print_calls, print_divergences, print_outcomes
 from otel_cassette.clients.tracing import wrap_llm, wrap_tool
 from otel_cassette.errors import CassetteMissError
+from otel_cassette.formats import load_trace
 from otel_cassette.model.entry import CassetteMode, MatchRule
 from otel_cassette.session import Session
+from otel_cassette.session.names import DIVERGED_ATTR, DIVERGENCE_SPAN
 
 RECORDED = "recorded.otlp.jsonl"
 REPLAYED = "replayed.otlp.jsonl"
@@ -64,16 +66,17 @@ class Story:
         """Run the agent for real, and return the file its spans were exported to."""
         self._heading(1, "Record", "the agent runs, traced by OpenTelemetry as ever")
         path = self._telemetry.export_to(RECORDED)
+        cassette = Cassette()
         tools: dict[str, agent.Tool] = {
             "lookup_order": wrap_tool(agent.lookup_order),
             "refund": wrap_tool(agent.refund),
         }
-        answer = agent.refund_agent(agent.QUESTION, wrap_llm(agent.StandInModel()), tools)
-        cassette = Cassette.from_trace(path)
+        with cassette.recording(self._folder / CASSETTE):
+            answer = agent.refund_agent(agent.QUESTION, wrap_llm(agent.StandInModel()), tools)
         print_calls(self._out, cassette.entries)
-        cassette.save(self._folder / CASSETTE)
         self._out.line(f"  answer: {answer}", "dim")
-        self._out.line(f"  {len(cassette.entries)} calls, exported as OTLP JSON to {RECORDED}")
+        calls = counted(len(cassette.entries), "call")
+        self._out.line(f"  {calls} recorded from the spans; exported as OTLP JSON to {RECORDED}")
         return path
 
     def replay(self, recorded: Path) -> bool:
@@ -92,7 +95,7 @@ class Story:
         self._heading(3, "Replay with one line of the prompt changed", _MODES[self._mode])
         self._out.line(f"  - {OLD_LINE}", "removed")
         self._out.line(f"  + {NEW_LINE}", "added")
-        self._telemetry.export_to(CHANGED)
+        path = self._telemetry.export_to(CHANGED)
         cassette = Cassette.from_trace(recorded)
         instructions = agent.INSTRUCTIONS.replace(OLD_LINE, NEW_LINE)
         try:
@@ -106,7 +109,20 @@ class Story:
         self._out.line(f"  answer: {answer}", "dim")
         self._account(session)
         print_divergences(self._out, session.divergences)
+        self._marks(path)
         return bool(session.divergences)
+
+    def _marks(self, path: Path) -> None:
+        """Say what a backend has to search for, read off the exported file."""
+        marked = [
+            span for span in load_trace(path).spans if span.attributes.get(DIVERGED_ATTR) is True
+        ]
+        own = [span for span in marked if span.name == DIVERGENCE_SPAN]
+        self._out.line()
+        self._out.line(
+            f"  {counted(len(marked), 'span')} of {path.name} carry {DIVERGED_ATTR}=true; "
+            f"{counted(len(own), 'span')} {DIVERGENCE_SPAN} link to the recorded calls"
+        )
 
     def _run(self, cassette: Cassette, instructions: str, *, live: bool = False) -> str:
         """Run the agent behind the cassette; the traced wrappers outside, so that the replay has spans too."""

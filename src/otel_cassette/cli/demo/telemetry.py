@@ -1,6 +1,7 @@
 """OpenTelemetry as the demo sets it up: a provider, a file of OTLP JSON, and a backend if one is named.
 
-Lives here: what a user's program has in its start-up code. Not here: anything about cassettes.
+Lives here: what a user's program has in its start-up code, with the one line that makes it record.
+Not here: recording and replaying (`story.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from opentelemetry.sdk.trace.export import (
 )
 
 from otel_cassette.errors import CassetteError
+from otel_cassette.otel.install import install
 from otel_cassette.otel.otlp_json import OTLPJsonFileSpanExporter
 
 SERVICE = "refund-desk"
@@ -45,10 +47,12 @@ class Telemetry:
         self._folder = folder
         self._file = OTLPJsonFileSpanExporter(folder / "spans.otlp.jsonl")
         self._backend = None if otlp_url is None else _Backend(otlp_url)
+        trace.set_tracer_provider(self.provider)
+        # The one line of ours: the processor records calls, and marks what departs in a replay.
+        install(self.provider)
         self.provider.add_span_processor(SimpleSpanProcessor(self._file))
         if self._backend is not None:
             self.provider.add_span_processor(BatchSpanProcessor(self._backend))
-        trace.set_tracer_provider(self.provider)
 
     def export_to(self, name: str) -> Path:
         """Let the spans from now on go to the file *name*, and return its path."""
