@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from opentelemetry import trace
 
 from otel_cassette.clients.http_retries import Retries
 from otel_cassette.clients.tools import Clock
 from otel_cassette.errors import CassetteFormatError
-from otel_cassette.model.entry import EntrySource, RecordedFailure
+from otel_cassette.model.entry import RecordedFailure
 from otel_cassette.session import Step
 from otel_cassette.session.failures import failure_of
 from otel_cassette.wire.protocol import WireCodec
@@ -67,7 +64,6 @@ class RealCall:
         self._request = request
         self._retries = retries
         self._clock = Clock()
-        self._source = _source_here()
         # `LiveCall` lets go of its request in places; the record needs it at the end.
         self._plain = step.call.plain
 
@@ -104,8 +100,6 @@ class RealCall:
             "latency_ms": self._clock.elapsed_ms,
             **fields,
         }
-        if self._source is not None:
-            record["source"] = self._source
         try:
             enter(record)
         except Exception:
@@ -233,16 +227,4 @@ def http_failure(status: int | None, data: bytes) -> RecordedFailure:
         message=message,
         status=status,
         body=body if isinstance(body, Mapping) else None,
-    )
-
-
-def _source_here() -> EntrySource | None:
-    """Return the current span as the place of a recording, for the span's recorder to join on."""
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return None
-    return EntrySource(
-        trace_id=f"{context.trace_id:032x}",
-        span_id=f"{context.span_id:016x}",
-        start_ns=time.time_ns(),
     )

@@ -1,22 +1,31 @@
-"""One recording out of two accounts of it: calls that wrappers recorded, and calls that spans tell of.
+"""One recording out of two accounts of it: calls that were recorded themselves, and calls of spans.
 
-Lives here: which span is the same call as a wrapper's, whose word counts, and the common order.
-Not here: what a span says (`assemble/`), and the index of calls that only wrappers saw (`store.py`).
+Lives here: which span is the same call as a wrapper's or a transport's, whose word counts, and the
+common order. Not here: what a span says (`assemble/`), and the index of calls that no span tells of
+(`store.py`).
 
-A wrapper has the request and the answer without loss, a span has the place in the tree: where both
-saw a call, the entry is the wrapper's with the span's source.
+A wrapper and a transport have the request and the answer without loss, a span has the place in the
+tree: where both saw a call, the entry is theirs with the span's source. A wrapper lies around the
+span of its call, a transport's exchange inside it; a span that is not current during the exchange
+(and one that was created after it) is known by the response id and the time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from otel_cassette.assemble import Assembly
 from otel_cassette.document import record_key
-from otel_cassette.model.entry import CassetteEntry, CassetteFailure, EntryKind, ParentRef
+from otel_cassette.model.entry import (
+    MODEL_KINDS,
+    CassetteEntry,
+    CassetteFailure,
+    EntryKind,
+    ParentRef,
+)
 from otel_cassette.model.span import SpanRecord
 from otel_cassette.store import LaneKey, Ticket
 
@@ -79,9 +88,11 @@ def join(accounts: Accounts, offsets: Mapping[LaneKey, int]) -> list[Record]:
     parents = {span.span_id: span.parent_span_id for span in accounts.spans}
     absorbed: dict[int, _Item] = {}
     if wrapped:
+        taken: set[int] = set()
         for item in told:
-            same = _same_call(item, list(wrapped.values()), parents)
+            same = _same_call(item, list(wrapped.values()), parents, taken)
             if same is not None:
+                taken.add(id(same))
                 absorbed[id(item)] = same
                 same.span_id = item.span_id
                 if not item.inferred:
@@ -137,6 +148,8 @@ def _wrapped(accounts: Accounts) -> dict[int, _Item]:
         facts = accounts.facts.get(ticket.number, TicketFacts(0, None))
         failed = bool(record.pop("failed", False))
         latency_ns = int((record.get("latency_ms") or 0) * 1e6)
+        source = record.get("source")  # of the start; a stream may end where another span is current
+        span_id = facts.span_id if source is None else source.span_id
         item = _Item(
             ticket.kind,
             record.get("name"),
@@ -144,7 +157,7 @@ def _wrapped(accounts: Accounts) -> dict[int, _Item]:
             facts.end_ns,
             record,
             failed,
-            span_id=facts.span_id,
+            span_id=span_id,
         )
         if isinstance(ticket.parent, Ticket):
             item.parent = items.get(ticket.parent.number)
@@ -156,25 +169,57 @@ def _wrapped(accounts: Accounts) -> dict[int, _Item]:
 
 
 def _same_call(
-    item: _Item, wrapped: Sequence[_Item], parents: Mapping[str, str | None]
+    item: _Item,
+    wrapped: Sequence[_Item],
+    parents: Mapping[str, str | None],
+    taken: Container[int],
 ) -> _Item | None:
-    """Return the wrapper's call that a span's call is, or None."""
+    """Return the recorded call that a span's call is, or None.
+
+    Args:
+        item: The span's call.
+        wrapped: Calls that were recorded themselves.
+        parents: The span around each span.
+        taken: Those of *wrapped* (by `id`) that another span is already.
+    """
     found: list[_Item] = []
+    answer_id = _answer_id(item)
     for call in wrapped:
         if call.kind != item.kind or (call.kind == "tool" and call.name != item.name):
             continue
         if item.inferred:
             if record_key_of(call) == record_key_of(item):
                 found.append(call)
-        elif call.span_id is not None and call.span_id == item.span_id:
-            return call  # the wrapper ran inside the span
-        elif _lies_in(item, call) and _is_below(item.span_id, call.span_id, parents):
+            continue
+        its_id = _answer_id(call)
+        if answer_id is not None and its_id is not None and answer_id != its_id:
+            continue
+        is_related = _is_below(item.span_id, call.span_id, parents) or _is_below(
+            call.span_id, item.span_id, parents
+        )
+        is_inside = _lies_in(item, call) or _starts_in(call, item)
+        if (answer_id is not None and answer_id == its_id) or (is_related and is_inside):
             found.append(call)
     if len(found) > 1:
-        # Concurrent calls of one place: the equal one, else the shortest around the span.
+        # Concurrent calls of one place: the one with the same answer, the one in the span itself,
+        # the equal one, else the shortest around the span.
         key = record_key_of(item)
-        found.sort(key=lambda c: (record_key_of(c) != key, c.end_ns - c.start_ns))
+        found.sort(
+            key=lambda c: (
+                answer_id is None or _answer_id(c) != answer_id,
+                id(c) in taken,
+                c.span_id is None or c.span_id != item.span_id,
+                record_key_of(c) != key,
+                c.end_ns - c.start_ns,
+            )
+        )
     return found[0] if found else None
+
+
+def _answer_id(item: _Item) -> str | None:
+    response = item.fields.get("response")
+    found = response.get("id") if isinstance(response, Mapping) else None
+    return found if isinstance(found, str) and item.kind in MODEL_KINDS else None
 
 
 def record_key_of(item: _Item) -> str:
@@ -190,6 +235,11 @@ def _lies_in(inner: _Item, outer: _Item) -> bool:
     return (
         outer.start_ns - _SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _SLACK_NS
     )
+
+
+def _starts_in(inner: _Item, outer: _Item) -> bool:
+    """Return whether an exchange is a span's: its body may be read on after the span's end."""
+    return outer.start_ns - _SLACK_NS <= inner.start_ns <= outer.end_ns + _SLACK_NS
 
 
 def _is_below(
