@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from otel_cassette.assemble.calls import Call
 from otel_cassette.assemble.report import ReportLine, SpanStatus
@@ -96,13 +97,23 @@ def _claiming(span: SpanRecord, dialects: Sequence[Dialect]) -> Dialect | None:
     name = span.name
     if name.startswith(OWN_PREFIX):
         return None
+    # One look for all markers together: it settles the spans that are no calls.
+    markers, texts = _all_markers(tuple(d.markers for d in dialects))
+    if not span.may_hold(*markers) and not any(text in name for text in texts):
+        return None
     for dialect in dialects:
-        for marker in dialect.markers:
-            if span.may_hold(marker) or marker.decode() in name:
-                if dialect.claims(span):
-                    return dialect
-                break
+        held = span.may_hold(*dialect.markers) or any(m.decode() in name for m in dialect.markers)
+        if held and dialect.claims(span):
+            return dialect
     return None
+
+
+@lru_cache(maxsize=16)
+def _all_markers(
+    markers: tuple[tuple[bytes, ...], ...],
+) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
+    every = tuple(dict.fromkeys(marker for group in markers for marker in group))
+    return every, tuple(marker.decode() for marker in every)
 
 
 def span_line(

@@ -67,27 +67,19 @@ def entry_of(call: Call, tree: SpanTree) -> CassetteEntry:
     """
     reading = call.reading
     error = reading.error if reading.kind != "tool" else None
-    return CassetteEntry.model_construct(
-        _fields_set=None,
-        **_common(call, tree),
-        index=call.index,
-        response=reading.response,
-        response_integrity=reading.response_integrity,
-        error=error,
-        yields=reading.yields,
-        opaque=False,
-    )
+    fields = _common(call, tree)
+    fields["index"] = call.index
+    fields["response"] = reading.response
+    fields["response_integrity"] = reading.response_integrity
+    fields["error"] = error
+    fields["yields"] = reading.yields
+    return CassetteEntry.trusted(fields)
 
 
 def failure_of(call: Call, tree: SpanTree, follows: int) -> CassetteFailure:
     """Return the record of a failed call."""
-    return CassetteFailure.model_construct(
-        _fields_set=None,
-        **_common(call, tree),
-        follows=follows,
-        error=call.reading.error or RecordedFailure(),
-        failed=True,
-    )
+    error = call.reading.error or RecordedFailure()
+    return CassetteFailure.trusted({**_common(call, tree), "follows": follows, "error": error})
 
 
 def _common(call: Call, tree: SpanTree) -> dict[str, Any]:
@@ -97,7 +89,6 @@ def _common(call: Call, tree: SpanTree) -> dict[str, Any]:
     own_span = not (call.inferred and call.start_ns == call.end_ns)
     return {
         "kind": call.kind,
-        "key": None,
         "name": None if is_model_call else reading.name,
         "request": reading.request,
         "scope": reading.scope,
@@ -105,12 +96,14 @@ def _common(call: Call, tree: SpanTree) -> dict[str, Any]:
         "parent": None if call.parent is None else call.parent.reference,
         "inferred": call.inferred,
         "latency_ms": (call.end_ns - call.start_ns) / 1e6 if own_span else None,
-        "source": EntrySource.model_construct(
-            trace_id=span.trace_id,
-            span_id=span.span_id if own_span else None,
-            path=tree.path(span),
-            caller=span.parent_span_id,
-            start_ns=call.start_ns,
-            dialect=reading.dialect,
+        "source": EntrySource.trusted(
+            {
+                "trace_id": span.trace_id,
+                "span_id": span.span_id if own_span else None,
+                "path": tree.path(span),
+                "caller": span.parent_span_id,
+                "start_ns": call.start_ns,
+                "dialect": reading.dialect,
+            }
         ),
     }
