@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -90,7 +90,9 @@ class ToolSignature:
                 continue
             value = bound.arguments[name]
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                result.update({k: v for k, v in value.items() if k not in self._ignored})
+                given = {k: v for k, v in value.items() if k not in self._ignored}
+                # A keyword may be called like a positional-only parameter; neither may hide the other.
+                result.update({name: given} if given.keys() & result.keys() else given)
             else:
                 result[name] = value
         return result
@@ -139,6 +141,12 @@ def checked(value: Any, what: str) -> JSON:
     Raises:
         CassetteError: When it has no JSON form; *what* names it.
     """
+    if isinstance(value, Iterator | AsyncIterator):
+        msg = (
+            f"{what} is an iterator, which can be read only once: recording it would take its values "
+            "away. Give a list, or make the tool a generator function"
+        )
+        raise CassetteError(msg)
     try:
         plain = to_plain(value)
         if type(plain) is not str:

@@ -10,10 +10,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
+from otel_cassette.clients.binding import checked
 from otel_cassette.clients.tools import Clock
+from otel_cassette.errors import CassetteError
 from otel_cassette.model.entry import CassetteEntry
 from otel_cassette.model.llm import LLMResponse, StreamChunk
-from otel_cassette.model.plain import copy_plain, to_plain
+from otel_cassette.model.plain import copy_plain
 from otel_cassette.session import Step
 from otel_cassette.session.failures import failure_of
 
@@ -42,16 +46,24 @@ class ChunkTally:
             self._stored.append(chunk.model_dump(mode="json", exclude_defaults=True))
         else:
             self._form = "json"
-            self._stored.append(to_plain(chunk))
-        self._chunks.append(as_chunk(self._stored[-1]))
+            self._stored.append(checked(chunk, "a chunk of the model's answer"))
+        try:
+            self._chunks.append(as_chunk(self._stored[-1]))
+        except ValidationError as error:
+            msg = (
+                f"the model client streams {type(chunk).__name__} objects that are no chunks: give "
+                "text, mappings with `text` or `choices`, or StreamChunk"
+            )
+            raise CassetteError(msg) from error
 
     def ended(self) -> None:
         """The stream came to its end."""
         self._enter(ended_early=False)
 
     def left_early(self) -> None:
-        """The consumer left."""
-        self._enter(ended_early=True)
+        """The consumer left; before the first chunk there is nothing to record."""
+        if self._chunks:
+            self._enter(ended_early=True)
 
     def broke(self, error: Exception) -> None:
         """The stream raised: with chunks a partial answer, without any a failed call."""

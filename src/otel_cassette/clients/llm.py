@@ -6,15 +6,28 @@ HTTP layer), the decision (`engine/`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, closing
 from typing import Any, Protocol, runtime_checkable
 
+from pydantic import ValidationError
+
+from otel_cassette.clients.binding import checked
 from otel_cassette.clients.chunks import ChunkTally, chunks_of
 from otel_cassette.clients.resolve import playback_for
 from otel_cassette.clients.tools import Clock, raise_if_final
 from otel_cassette.errors import CassetteError
 from otel_cassette.keys.text import typed_text
 from otel_cassette.model.llm import LLMRequest, LLMResponse
+from otel_cassette.model.plain import copy_plain
 from otel_cassette.session import InsideBlock, Playback, Step, inside
 from otel_cassette.session.failures import failure_of
 
@@ -106,7 +119,7 @@ class CassetteLLM:
         typed = as_request(request)
         step = self._begin(typed)
         if step.action == "play":
-            return step.entry.llm_response
+            return played(step)
         raise_if_final(step)
         call = self._real("complete")
         clock = Clock()
@@ -123,7 +136,7 @@ class CassetteLLM:
         typed = as_request(request)
         step = self._begin(typed)
         if step.action == "play":
-            return step.entry.llm_response
+            return played(step)
         raise_if_final(step)
         call = self._real("acomplete")
         clock = Clock()
@@ -148,16 +161,18 @@ class CassetteLLM:
             end_of_stream(step)
             return
         raise_if_final(step)
+        real = self._real("stream")
         tally = ChunkTally(step)
         try:
-            for chunk in _inside(step, self._real("stream"), typed):
-                tally.add(chunk)
-                yield chunk
-        except GeneratorExit:
-            tally.left_early()
-            raise
+            with closing(_inside(step, real, typed)) as chunks:
+                for chunk in chunks:
+                    tally.add(chunk)
+                    yield chunk
         except Exception as error:
             tally.broke(error)
+            raise
+        except BaseException:
+            tally.left_early()
             raise
         tally.ended()
 
@@ -171,24 +186,32 @@ class CassetteLLM:
             end_of_stream(step)
             return
         raise_if_final(step)
+        real = self._real("astream")
         tally = ChunkTally(step)
         try:
-            async for chunk in _ainside(step, self._real("astream"), typed):
-                tally.add(chunk)
-                yield chunk
-        except GeneratorExit:
-            tally.left_early()
-            raise
+            async with aclosing(_ainside(step, real, typed)) as chunks:
+                async for chunk in chunks:
+                    tally.add(chunk)
+                    yield chunk
         except Exception as error:
             tally.broke(error)
+            raise
+        except BaseException:  # the consumer left, or its task was cancelled
+            tally.left_early()
             raise
         tally.ended()
 
     def _begin(self, request: LLMRequest) -> Step:
         playback: Playback = playback_for(self.cassette.own_playback)
-        if playback.mode == "record":
-            return playback.begin("llm", request.to_json(), inside=inside())
-        return playback.begin("llm", request.to_json, raw=typed_text(request), inside=inside())
+        try:
+            if playback.mode == "record":
+                plain = checked(request.to_json(), "the request to the model")
+                return playback.begin("llm", plain, inside=inside())
+            raw = typed_text(request)
+        except ValueError as error:
+            msg = f"the request to the model has no JSON form: {error}. Give plain values"
+            raise CassetteError(msg) from error
+        return playback.begin("llm", request.to_json, raw=raw, inside=inside())
 
     def _real(self, method: str) -> Callable[[LLMRequest], Any]:
         """Return a method of the real client.
@@ -210,31 +233,43 @@ class CassetteLLM:
         return result
 
 
-def _inside(step: Step, stream: Callable[[LLMRequest], Any], request: LLMRequest) -> Iterator[Any]:
+def _inside(
+    step: Step, stream: Callable[[LLMRequest], Any], request: LLMRequest
+) -> Generator[Any, None, None]:
     """Yield a client's pieces; what it asks of others while it makes one belongs to the call."""
     with InsideBlock(step):
         source = iter(stream(request))
     done = object()
-    while True:
-        with InsideBlock(step):
-            piece = next(source, done)
-        if piece is done:
-            return
-        yield piece
+    try:
+        while True:
+            with InsideBlock(step):
+                piece = next(source, done)
+            if piece is done:
+                return
+            yield piece
+    finally:
+        close = getattr(source, "close", None)
+        if callable(close):
+            close()
 
 
 async def _ainside(
     step: Step, stream: Callable[[LLMRequest], Any], request: LLMRequest
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     with InsideBlock(step):
         source = aiter(stream(request))
-    while True:
-        with InsideBlock(step):
-            try:
-                piece = await anext(source)
-            except StopAsyncIteration:
-                return
-        yield piece
+    try:
+        while True:
+            with InsideBlock(step):
+                try:
+                    piece = await anext(source)
+                except StopAsyncIteration:
+                    return
+            yield piece
+    finally:
+        close = getattr(source, "aclose", None)
+        if callable(close):
+            await close()
 
 
 def as_request(request: RequestLike) -> LLMRequest:
@@ -252,7 +287,19 @@ def as_response(answer: Any) -> LLMResponse:
         return answer
     if isinstance(answer, str):
         answer = {"choices": [{"message": {"role": "assistant", "content": answer}}]}
-    return LLMResponse.model_validate(answer)
+    try:
+        return LLMResponse.model_validate(answer)
+    except ValidationError as error:
+        msg = (
+            f"the model client answered with a {type(answer).__name__} that is no LLMResponse: give an "
+            "LLMResponse, a mapping of its fields, or text"
+        )
+        raise CassetteError(msg) from error
+
+
+def played(step: Step) -> LLMResponse:
+    """Return the recorded answer; what a caller does to it never reaches the recording."""
+    return LLMResponse.model_validate(copy_plain(step.entry.response or {}))
 
 
 def end_of_stream(step: Step) -> None:
@@ -261,16 +308,14 @@ def end_of_stream(step: Step) -> None:
     response = entry.response or {}
     if not response.get("ended_early"):
         return
-    if entry.error is not None and step.decision is not None:
-        step.decision.reason = (
-            f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
-        )
-    elif step.decision is not None:
-        step.decision.reason = (
+    if entry.error is not None:
+        reason = f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
+    else:
+        reason = (
             f"the recorded stream was left after {len(response.get('chunks', ()))} chunks; "
             "what would have come next was never recorded"
         )
-    raise step.miss()
+    raise step.ran_out(reason)
 
 
 def check_client(client: Any) -> None:
@@ -300,11 +345,25 @@ def _enter(step: Step, answer: Any, clock: Clock) -> LLMResponse:
     step.succeeded(
         {
             "request": step.call.plain,
-            "response": response.to_json(),
+            "response": answer_json(response),
             "latency_ms": clock.elapsed_ms,
         }
     )
     return response
+
+
+def answer_json(response: LLMResponse) -> Any:
+    """Return an answer as plain JSON.
+
+    Raises:
+        CassetteError: When something in it has no JSON form.
+    """
+    try:
+        plain = response.to_json()
+    except ValueError as error:
+        msg = f"the model's answer has no JSON form: {error}"
+        raise CassetteError(msg) from error
+    return checked(plain, "the model's answer")
 
 
 def _failure(step: Step, error: Exception, clock: Clock) -> dict[str, Any]:

@@ -7,13 +7,14 @@ Lives here: the four flavours of callables, and what each does with a step. Not 
 from __future__ import annotations
 
 import functools
+import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 from otel_cassette.clients.binding import ToolSignature, flavour_of
+from otel_cassette.clients.generators import AsyncRun, drive
 from otel_cassette.clients.resolve import playback_for
-from otel_cassette.errors import CassetteError
 from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure, EntryKind
 from otel_cassette.model.plain import copy_plain
@@ -83,7 +84,11 @@ class ToolWrapping:
         def call(*args: Any, **kwargs: Any) -> Any:
             step = self._begin(args, kwargs)
             if step.action == "play":
-                return self._answer(step.entry)
+                return (
+                    self._replay(step)
+                    if step.entry.yields is not None
+                    else self._answer(step.entry)
+                )
             raise_if_final(step)
             clock = Clock()
             try:
@@ -92,6 +97,8 @@ class ToolWrapping:
             except Exception as error:
                 step.failed(self._failure(step, error, clock))
                 raise
+            if inspect.isgenerator(result):
+                return drive(result, functools.partial(InsideBlock, step), Yields(self, step))
             step.succeeded(self._record(step, result, clock))
             return result
 
@@ -121,36 +128,16 @@ class ToolWrapping:
         def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             step = self._begin(args, kwargs)
             if step.action == "play":
-                yield from map(self._item, recorded_yields(step.entry))
-                end_of_yields(step)
-                return self._answer(step.entry)
+                return (yield from self._replay(step))
             raise_if_final(step)
-            tally = Yields(self, step)
-            source = self.fn(*args, **kwargs)
-            sent: Any = None
-            try:
-                while True:
-                    try:
-                        with InsideBlock(step):
-                            item = source.send(sent)
-                    except StopIteration as stop:
-                        tally.ended(stop.value)
-                        return stop.value
-                    tally.add(item)
-                    sent = yield item
-            except GeneratorExit:
-                source.close()
-                tally.left_early()
-                raise
-            except Exception as error:
-                tally.broke(error)
-                raise
+            around = functools.partial(InsideBlock, step)
+            return (yield from drive(self.fn(*args, **kwargs), around, Yields(self, step)))
 
         return call
 
     def _async_generator(self) -> Callable[..., Any]:
         @functools.wraps(self.fn)
-        async def call(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             step = self._begin(args, kwargs)
             if step.action == "play":
                 for item in recorded_yields(step.entry):
@@ -158,28 +145,24 @@ class ToolWrapping:
                 end_of_yields(step)
                 return
             raise_if_final(step)
-            tally = Yields(self, step)
-            source = self.fn(*args, **kwargs)
-            sent: Any = None
-            try:
-                while True:
-                    try:
-                        with InsideBlock(step):
-                            item = await source.asend(sent)
-                    except StopAsyncIteration:
-                        tally.ended(None)
-                        return
-                    tally.add(item)
-                    sent = yield item
-            except GeneratorExit:
-                await source.aclose()
-                tally.left_early()
-                raise
-            except Exception as error:
-                tally.broke(error)
-                raise
+            around = functools.partial(InsideBlock, step)
+            run = AsyncRun(self.fn(*args, **kwargs), around, Yields(self, step))
+            while await run.advance():
+                try:
+                    run.sent((yield run.item))
+                except GeneratorExit:  # noqa: PERF203 - each step may end in it
+                    await run.leave()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - all that is thrown in goes on
+                    run.thrown(error)
 
         return call
+
+    def _replay(self, step: Step) -> Generator[Any, Any, Any]:
+        """Yield the recorded values and return the recorded result."""
+        yield from map(self._item, recorded_yields(step.entry))
+        end_of_yields(step)
+        return self._answer(step.entry)
 
     def _record(self, step: Step, result: Any, clock: Clock) -> dict[str, Any]:
         return {
@@ -232,8 +215,9 @@ class Yields:
         self._enter(response=self._wrapping.plain_item(value))
 
     def left_early(self) -> None:
-        """The consumer left."""
-        self._enter(response=None, response_integrity="partial")
+        """The consumer left; before the first value there is nothing to record."""
+        if self._items:
+            self._enter(response=None, response_integrity="partial")
 
     def broke(self, error: Exception) -> None:
         """The generator raised: with values a partial answer, without any a failed call."""
@@ -281,15 +265,12 @@ def recorded_yields(entry: CassetteEntry) -> tuple[JSON, ...]:
 def end_of_yields(step: Step) -> None:
     """Say what reading past the end of a partial generator gives: its failure, or a miss."""
     entry = step.entry
-    if entry.response_integrity == "whole":
+    if entry.yields is None or entry.response_integrity != "partial":
         return
     if entry.error is not None:
         raise rebuild_failure(CassetteFailure(kind=entry.kind, error=entry.error))
-    msg = (
-        f"the recorded generator {entry.name!r} was left after {len(entry.yields or ())} values; "
+    reason = (
+        f"the recorded generator {entry.name!r} was left after {len(entry.yields)} values; "
         "what would have come next was never recorded"
     )
-    if step.decision is not None:
-        step.decision.reason = msg
-        raise step.miss()
-    raise CassetteError(msg)
+    raise step.ran_out(reason)

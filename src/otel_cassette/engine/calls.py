@@ -220,6 +220,11 @@ class Decision:
     failed_place: int = 0
 
     @property
+    def is_final(self) -> bool:
+        """Whether nothing can go wrong any more: a partial answer may be read past its end."""
+        return self.entry is None or self.entry.response_integrity == "whole"
+
+    @property
     def parent_ref(self) -> ParentRef | None:
         """The recorded call that calls made inside this one belong to; None when there is none."""
         recorded = self.entry or self.failure

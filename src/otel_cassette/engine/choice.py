@@ -366,9 +366,7 @@ class Bucket:
             return spare, len(self.all.items) > 1  # type: ignore[return-value]  # checked just above
         return free, len(tokens) > 1 or queue.guessed
 
-    def _is_foreign(
-        self, item: Item, call: LiveCall, caller: tuple[Hashable, bool] | None
-    ) -> bool:
+    def _is_foreign(self, item: Item, call: LiveCall, caller: tuple[Hashable, bool] | None) -> bool:
         """Return whether what is known of the caller speaks against *item*, one of several."""
         if len(self.all.items) == 1:
             return False

@@ -123,7 +123,6 @@ class Changes:
         self._by_pair = {pair: who for pair, who in self._by_pair.items() if who != origin}
 
     def learn(self, pairs: list[tuple[str, str]], origin: str) -> None:
-
         """Note that *pairs* were changed by the call *origin*."""
         if len(self._by_pair) < _MAX_CHANGES:
             for pair in pairs:

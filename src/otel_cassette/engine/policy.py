@@ -15,8 +15,8 @@ from typing import Any, Literal
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import departures
 from otel_cassette.engine.calls import CallOutcome, Comparer, Decision, LiveCall, Totals
-from otel_cassette.engine.departures import Changes, Departure
 from otel_cassette.engine.choice import Callers, Found, Item
+from otel_cassette.engine.departures import Changes, Departure
 from otel_cassette.engine.lanes import SAME_TEXT, Lane
 from otel_cassette.keys import Comparison, compare
 from otel_cassette.keys.text import request_text
@@ -116,7 +116,7 @@ class Engine:
                 decision.reason = None
             if decision.action in ("live", "miss"):
                 decision.flags.append("live" if decision.action == "live" else "missed")
-            elif decision.departure is None:
+            elif decision.departure is None and decision.is_final:
                 call.forget()
                 if decision.item is not None:
                     decision.item.forget()

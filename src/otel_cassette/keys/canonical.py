@@ -61,11 +61,9 @@ def _check(value: Any) -> None:
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return
-    if kind is int:
-        if not -_EXPONENT_FROM < value < _EXPONENT_FROM:
-            raise _OddError
-        return
-    if kind is dict:
+    if kind is int or kind is float:
+        _check_number(value)
+    elif kind is dict:
         for key, item in value.items():
             if type(key) is not str or not key.isascii():
                 raise _OddError
@@ -75,10 +73,15 @@ def _check(value: Any) -> None:
         for item in value:
             if type(item) is not str:
                 _check(item)
-    elif kind is float:
-        if value.is_integer() or "e" in repr(value) or value != value:
-            raise _OddError
     else:
+        raise _OddError
+
+
+def _check_number(value: float) -> None:
+    if type(value) is int:
+        if not -_EXPONENT_FROM < value < _EXPONENT_FROM:
+            raise _OddError
+    elif value.is_integer() or "e" in repr(value) or value != value:
         raise _OddError
 
 

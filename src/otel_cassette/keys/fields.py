@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-
 from typing import Any
 
 from otel_cassette.model.llm import unwrap_tool

@@ -187,7 +187,6 @@ def llm_request(
     params, opaque = canonical_params(given)
     for field, value in (
         ("extra", extra),
-
         ("input", _input(plain.get("input"))),
         ("messages", turns),
         ("model", canonical_model(plain.get("model"))),

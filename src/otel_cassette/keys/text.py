@@ -7,6 +7,7 @@ are equal requests in any canonical form; unequal texts prove nothing. Not here:
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 from pydantic_core import to_json
@@ -31,13 +32,23 @@ def request_text(kind: str, name: str | None, plain: JSON) -> bytes:
         }
         if len(known) < len(plain) + len(_EMPTY):
             known.update(plain)
-        return to_json(known)
-    return b"%s(%s)" % ((name or "").encode("utf-8", "surrogatepass"), to_json(plain))
+        return _text(known)
+    return b"%s(%s)" % ((name or "").encode("utf-8", "surrogatepass"), _text(plain))
 
 
 def typed_text(request: LLMRequest) -> bytes:
     """Return the text of a typed request."""
-    return request.__pydantic_serializer__.to_json(request, exclude_none=True)
+    try:
+        return request.__pydantic_serializer__.to_json(request, exclude_none=True)
+    except ValueError:
+        return request_text("llm", None, request.to_json())
+
+
+def _text(plain: JSON) -> bytes:
+    try:
+        return to_json(plain)
+    except ValueError:  # half a surrogate pair, which has no UTF-8 form
+        return json.dumps(plain).encode("ascii")
 
 
 def digest_text(text: bytes) -> bytes:

@@ -90,6 +90,14 @@ class Step:
         """Return the error of a miss."""
         return self.playback.miss_error(self)
 
+    def ran_out(self, reason: str) -> CassetteMissError:
+        """Return the error of a reader that goes on where a partial answer ends: a miss after all."""
+        decision = self.decision
+        if decision is not None and decision.action == "play":
+            decision.action, decision.reason = "miss", reason
+            decision.flags.append("missed")
+        return self.miss()
+
     def failure(self) -> BaseException:
         """Return the recorded failure, as the recorded type where it is at hand."""
         if self.decision is None or self.decision.failure is None:
