@@ -67,7 +67,9 @@ class LLMRequest(BaseModel):
         extra: Whatever else the request held.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", defer_build=True, ser_json_inf_nan="constants"
+    )
 
     operation: str | None = None
     provider: str | None = None
@@ -142,7 +144,9 @@ class LLMResponse(BaseModel):
         ended_early: For streams: the consumer left, or the stream broke, before its end.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", defer_build=True, ser_json_inf_nan="constants"
+    )
 
     id: str | None = None
     model: str | None = None

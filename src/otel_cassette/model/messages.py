@@ -19,7 +19,9 @@ from otel_cassette.model.chat import PART_TYPES, block_parts, message_parts
 class Record(BaseModel):
     """Base of the wire-shaped records: frozen, unknown fields are kept."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", defer_build=True, ser_json_inf_nan="constants"
+    )
 
 
 class TextPart(Record):
