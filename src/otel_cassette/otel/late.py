@@ -1,8 +1,8 @@
 """Spans that are created after their call: marked when they are exported.
 
-Lives here: `MarkingSpanExporter`, which joins such spans by the response id that the replay served.
-Not here: late spans that start with a time before the call; those are marked while they are open
-(`live.py`).
+Lives here: `MarkingSpanExporter`, which joins such spans by the response id that the replay served,
+and marks those that were known by their time only when they had ended. Not here: late spans that
+say what they are at their start; those are marked while they are open (`live.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanContext
 
 from otel_cassette.otel.troubles import note
 from otel_cassette.session.names import DIVERGED_ATTR
@@ -23,29 +24,43 @@ _RESPONSE_ID_KEYS: Final = ("gen_ai.response.id", "llm.response.id")
 
 
 class LateMarks:
-    """Marks that wait for a span with a certain response id; the oldest go first when full."""
+    """Marks that wait for the export of a span; the oldest go first when there are too many."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._marks: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._marks: OrderedDict[str | tuple[int, int], Mapping[str, Any]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._marks)
 
-    def expect(self, response_id: str, attributes: Mapping[str, Any]) -> None:
+    def expect_answer(self, response_id: str, attributes: Mapping[str, Any]) -> None:
         """Let the spans of the answer with this id carry *attributes* when they are exported."""
+        self._expect(response_id, attributes)
+
+    def expect_span(self, context: SpanContext, attributes: Mapping[str, Any]) -> None:
+        """Let this span, which has ended, carry *attributes* when it is exported."""
+        self._expect((context.trace_id, context.span_id), attributes)
+
+    def _expect(self, key: str | tuple[int, int], attributes: Mapping[str, Any]) -> None:
         with self._lock:
-            self._marks[response_id] = attributes
+            self._marks[key] = attributes
             if len(self._marks) > _MAX_EXPECTED:
                 self._marks.popitem(last=False)
 
     def for_span(self, span: ReadableSpan) -> Mapping[str, Any] | None:
         """Return what *span* should carry; None where it needs nothing."""
         attributes = span.attributes or {}
+        if DIVERGED_ATTR in attributes:
+            return None
+        context = span.get_span_context()
+        if context is not None:
+            found = self._marks.get((context.trace_id, context.span_id))
+            if found is not None:
+                return found
         for key in _RESPONSE_ID_KEYS:
             value = attributes.get(key)
             if isinstance(value, str) and value in self._marks:
-                return None if DIVERGED_ATTR in attributes else self._marks[value]
+                return self._marks[value]
         return None
 
 

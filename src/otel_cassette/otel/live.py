@@ -69,7 +69,10 @@ class Located:
 
 @dataclass(slots=True)
 class _Late:
-    """A call whose span may be created after it, with an explicit start before it."""
+    """A call whose span may be created after it, with an explicit start before it.
+
+    `mark` gets the span: open, where it is known at start, else ended.
+    """
 
     kind: EntryKind
     name: str | None
@@ -108,6 +111,8 @@ class LiveSpans:
         """Forget a span that has ended (call it in `on_end`); raises nothing."""
         try:
             context = span.get_span_context()
+            if self._late:
+                self._match_late(span)
             if self._spans:
                 _drop(self._spans, (context.trace_id, context.span_id))
             root = self._roots.get(context.trace_id)
@@ -117,15 +122,6 @@ class LiveSpans:
                     self._roots.pop(context.trace_id, None)
         except Exception as error:  # noqa: BLE001 - as above
             note("LiveSpans.ended", error, lost="a claim may not be given back")
-
-    def ending(self, span: Any) -> None:
-        """Take a last look at a span that is about to end and can be marked; raises nothing."""
-        if not self._late:
-            return
-        try:
-            self._match_late(span)
-        except Exception as error:  # noqa: BLE001 - as above
-            note("LiveSpans.ending", error, lost="a span made after its call is not marked")
 
     def _root_started(self, span: Any) -> None:
         roots = self._roots
@@ -216,18 +212,16 @@ class LiveSpans:
         tools: Container[str],
         mark: Callable[[Any], None],
     ) -> None:
-        """Mark the span of a call that is created after it, with an explicit start before it."""
+        """Call *mark* with the span of a call that is created after it and starts before it.
+
+        The span is open if its start tells what it is, else it has ended.
+        """
         if not self.is_fed:
             return
         with self._lock:
             if len(self._late) >= _MAX_LATE:
                 del self._late[0]
             self._late.append(_Late(kind, name, time.time_ns(), tools, mark))
-
-    def forget_late(self) -> None:
-        """Wait for no late span any more: the last replay is over."""
-        with self._lock:
-            self._late = []
 
     # -- how a span is found --------------------------------------------------------------------
 
@@ -296,7 +290,7 @@ class LiveSpans:
 
     def _match_late(self, span: Any) -> None:
         start_ns = getattr(span, "start_time", None)
-        if start_ns is None or not span.is_recording():
+        if start_ns is None:
             return
         with self._lock:
             for place, late in enumerate(self._late):

@@ -25,7 +25,12 @@ from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
 from otel_cassette.otel.live import LIVE
 from otel_cassette.otel.reporting import RecordingReport
-from otel_cassette.otel.runs import DEFAULT_MAX_RUNS, DEFAULT_QUIET_PERIOD_S, RunDirectory, TraceTake
+from otel_cassette.otel.runs import (
+    DEFAULT_MAX_RUNS,
+    DEFAULT_QUIET_PERIOD_S,
+    RunDirectory,
+    TraceTake,
+)
 from otel_cassette.otel.source import CassetteSource
 from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
 from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
@@ -91,59 +96,60 @@ class CassetteSpanProcessor(SpanProcessor):
                 quiet_period_s=quiet_period_s,
             )
         self._always = cassette is not None or directory is not None
-        # None: a span of a replay, which is recorded nowhere.
+        # Open spans that began in a session; None for those of a replay, which go nowhere.
         self._live: dict[int, SpanTake | None] = {}
+        self._known_session: Session | None = None
+        self._known_take: SpanTake | None = None
         self._calls = 0
         self._logs = 0
         self._shut_down = False
         collectors.add(self)
+        LIVE.is_fed = True
         after_fork(self._after_fork)
 
     # -- callbacks of the SDK -------------------------------------------------------------------
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note which recording a span belongs to."""
-        LIVE.started(span, parent_context)
-        if not self._always and not self._sessions:
-            return
+        sessions = self._sessions
         try:
-            take = self._take_for(span, parent_context)
-            span_id = span.context.span_id
-            if take is not None:
-                take.opened[span_id] = span
-                self._live[span_id] = take
+            parent = span.parent
+            if sessions or parent is None or parent.is_remote:
+                LIVE.started(span, parent_context)
+            if sessions:
+                self._start_in_session(span, parent_context)
             elif self._always:
-                self._live[span_id] = None
+                take = self._fixed or self._take_of(span)
+                if take is not None:
+                    take.opened[span.context.span_id] = span
         except Exception as error:  # noqa: BLE001 - the SDK would raise it into the program
             self.troubles.raised("on_start", error, lost="a span is not recorded")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a call, or the place of another span in the tree."""
-        LIVE.ended(span)
-        if not self._live and not self._always:
+        if self._sessions:
+            LIVE.ended(span)
+        live = self._live
+        if not live and not self._always:
             return
         try:
             context = span.context
-            take = self._live.pop(context.span_id, _UNKNOWN)
+            span_id = context.span_id
+            take = live.pop(span_id, _UNKNOWN) if live else _UNKNOWN
             if take is _UNKNOWN:
-                # It started before this processor was there; a session's spans are all known.
-                take = None if self._sessions else self._default_take(context.trace_id)
+                take = self._fixed or self._take_of(span)
             if take is None:
                 return
-            take.opened.pop(context.span_id, None)
+            take.opened.pop(span_id, None)
+            parent = span.parent
             if self._is_candidate(span):
                 self._keep(take, span)
-            elif not take.skeleton(span):
-                self._note_too_many()
-            parent = span.parent
-            if parent is None or parent.is_remote:
+            elif not take.add_skeleton((context, parent, span.name, span.start_time)):
+                self.troubles.too_many()
+            if self._runs is not None and (parent is None or parent.is_remote):
                 self._root_ended(take)
         except Exception as error:  # noqa: BLE001 - as above
             self.troubles.raised("on_end", error, lost="a finished span is not recorded")
-
-    def _on_ending(self, span: Span) -> None:
-        # The SDK's hook while a span can still be changed; versions without it never call this.
-        LIVE.ending(span)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Write every run of the directory as it stands; False when that failed or took too long."""
@@ -166,6 +172,7 @@ class CassetteSpanProcessor(SpanProcessor):
         finally:
             self._always, self._fixed, self._runs = False, None, None
             self._sessions = ()
+            self._known_session = self._known_take = None
             self._live.clear()
             collectors.remove(self)
 
@@ -200,32 +207,40 @@ class CassetteSpanProcessor(SpanProcessor):
 
     # -- parts ----------------------------------------------------------------------------------
 
-    def _take_for(self, span: Span, parent_context: Context | None) -> SpanTake | None:
+    def _start_in_session(self, span: Span, parent_context: Context | None) -> None:
         sessions = self._sessions
-        if sessions:
-            if self._runs is not None:
-                # Other work of the program goes on beside the session, and has a place to go.
-                session = session_in(parent_context)
-            else:
-                # A context that was lost (a plain thread pool) leaves the one session there is.
-                session = sessions[0] if len(sessions) == 1 else self._one_of(parent_context)
-            if session is not None:
-                return self._take_in(session, span)
-        return self._default_take(span.context.trace_id)
+        if self._runs is not None:
+            # Other work of the program goes on beside the session, and has a place to go.
+            session = session_in(parent_context)
+        else:
+            # A context that was lost (a plain thread pool) leaves the one session there is.
+            session = sessions[0] if len(sessions) == 1 else self._one_of(parent_context)
+        if session is None:
+            take = self._fixed or self._take_of(span)
+        elif session is self._known_session:
+            take = self._known_take
+        else:
+            take = self._take_in(session)
+        span_id = span.context.span_id
+        if take is None:
+            if self._always:
+                self._live[span_id] = None
+            return
+        take.opened[span_id] = span
+        self._live[span_id] = take
+        step = inside()
+        if step is not None and step.ticket is not None and isinstance(take, CassetteSource):
+            take.inside[f"{span_id:016x}"] = step.ticket
 
-    def _take_in(self, session: Session, span: Span) -> SpanTake | None:
-        fixed = self._fixed
-        if fixed is not None and session.owner is not self._cassette:
-            return fixed
+    def _take_in(self, session: Session) -> SpanTake | None:
+        """Return where the spans of *session* go; None for those of a replay."""
+        if self._fixed is not None and session.owner is not self._cassette:
+            return self._fixed
         if not session.is_recording:
             return None
-        source = session.playback.journal.source
-        if not isinstance(source, CassetteSource):
-            source = self._source_of(session.playback)
-        step = inside()
-        if step is not None and step.ticket is not None:
-            source.inside[f"{span.context.span_id:016x}"] = step.ticket
-        return source
+        take = self._source_of(session.playback)
+        self._known_take, self._known_session = take, session
+        return take
 
     def _one_of(self, parent_context: Context | None) -> Session | None:
         session = session_in(parent_context)
@@ -237,10 +252,9 @@ class CassetteSpanProcessor(SpanProcessor):
             )
         return session
 
-    def _default_take(self, trace_id: int) -> SpanTake | None:
-        if self._fixed is not None:
-            return self._fixed
-        return None if self._runs is None else self._runs.take_of(trace_id)
+    def _take_of(self, span: ReadableSpan) -> TraceTake | None:
+        runs = self._runs
+        return None if runs is None else runs.take_of(span.context.trace_id)
 
     def _source_of(self, playback: Any) -> CassetteSource:
         return CassetteSource.of(
@@ -261,12 +275,6 @@ class CassetteSpanProcessor(SpanProcessor):
     def _root_ended(self, take: SpanTake) -> None:
         if self._runs is not None and isinstance(take, TraceTake):
             self._runs.root_ended(take)
-
-    def _note_too_many(self) -> None:
-        self.troubles.note(
-            "spans dropped",
-            "a recording has more spans than are kept: paths of later calls may be incomplete",
-        )
 
     def _after_fork(self) -> None:
         self._live.clear()

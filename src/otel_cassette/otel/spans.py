@@ -12,7 +12,7 @@ from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags
 
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure, EntryKind
@@ -182,16 +182,20 @@ def _wait_for_late(
 ) -> None:
     """Mark the call's span when it is created after the call: at its start, or when exported."""
     call = step.call
+    attributes = marks.divergence_attributes(divergence)
 
     def mark(span: Any) -> None:
-        marks.mark_span(span, divergence, content=content)
+        if isinstance(span, Span) and span.is_recording():
+            marks.mark_span(span, divergence, content=content)
+        else:
+            LATE.expect_span(span.get_span_context(), attributes)
 
     LIVE.expect_late(call.kind, call.name, session.tool_names, mark)
     entry = step.decision.entry if step.decision is not None else None
     if step.action == "play" and entry is not None and isinstance(entry.response, dict):
         response_id = entry.response.get("id")
         if isinstance(response_id, str) and response_id:
-            LATE.expect(response_id, marks.divergence_attributes(divergence))
+            LATE.expect_answer(response_id, attributes)
 
 
 WATCHER = LiveWatcher()

@@ -181,8 +181,8 @@ def divergence_json(divergence: ReplayDivergence) -> str:
     Long lists of fields are cut, then left out; what is None is left out.
     """
     data = divergence.to_dict(include_requests=False)
-    del data["diff"]
-    data = {key: value for key, value in data.items() if value not in (None, [], False)}
+    del data["diff"], data["diff_truncated"]
+    data = {key: value for key, value in data.items() if value is not None and value != []}
     data["summary"] = bounded(divergence.summary(), 400)
     for drop in ("", "fields", "scope", "note", "expected_name", "actual_name"):
         if drop in data and len(data[drop]) > 3 and isinstance(data[drop], list):
