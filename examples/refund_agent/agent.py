@@ -1,4 +1,7 @@
-"""A refund agent, as a program of yours might be. It knows nothing of cassettes: its model and its tools are handed in."""
+"""A refund agent, as a program of yours might be.
+
+It knows nothing of cassettes: its model and its tools are handed in.
+"""
 
 from __future__ import annotations
 
