@@ -3,8 +3,8 @@
 Lives here: the test that runs on every span of a program. Not here: what a span really is, which
 the dialects say once the run is read (`dialects/`).
 
-Probing `span.attributes` key by key costs a third of a span, so the keys are taken once, as a
-tuple, and the verdict on a set of keys is remembered: instrumentations write few different ones.
+Probing `span.attributes` key by key costs a third of a span, so name and keys are taken once, as a
+tuple, and the verdict on it is remembered: instrumentations write few different ones.
 """
 
 from __future__ import annotations
@@ -31,38 +31,33 @@ class CandidateTest:
 
     def __init__(self, markers: Iterable[str]) -> None:
         self._markers = tuple(dict.fromkeys(markers))
-        # True: yes; False: no; None: the values of its kind-saying keys decide.
+        # By name and keys. True: yes; False: no; None: the values of the kind-saying keys decide.
         self._known: dict[tuple[str, ...], bool | None] = {}
 
     def __call__(self, span: ReadableSpan) -> bool:
         """Return False only if *span* is surely no call."""
         attributes = span.attributes
-        if attributes:
-            keys = tuple(attributes)
-            verdict = self._known.get(keys, _UNKNOWN)
-            if verdict is _UNKNOWN:
-                verdict = self._judge(keys)
-            if verdict:
-                return True
-            if verdict is None and self._in_values(attributes):
-                return True
-        name = span.name
-        # A loop: a generator would cost more than the tests themselves.
-        for marker in self._markers:  # noqa: SIM110
-            if marker in name:
-                return True
-        return False
+        words = (span.name,) if attributes is None else (span.name, *attributes)
+        verdict = self._known.get(words, _UNKNOWN)
+        if verdict is _UNKNOWN:
+            verdict = self._judge(words)
+        if verdict is None:
+            return attributes is not None and self._in_values(attributes)
+        return verdict is True
 
-    def _judge(self, keys: tuple[str, ...]) -> bool | None:
-        text = "\n".join(keys)
+    def _judge(self, words: tuple[str, ...]) -> bool | None:
+        """Return the verdict on a name and keys; None where the values of a key decide."""
+        keys = words[1:]
         verdict: bool | None = False
-        if any(word in text for word in (*self._markers, *_SESSION_SAYING)):
+        if any(marker in word for word in words for marker in self._markers) or any(
+            part in key for key in keys for part in _SESSION_SAYING
+        ):
             verdict = True
         elif any(key.endswith(_KIND_SAYING) for key in keys):
             verdict = None
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        self._known[keys] = verdict
+        self._known[words] = verdict
         return verdict
 
     def _in_values(self, attributes: Mapping[str, Any]) -> bool:

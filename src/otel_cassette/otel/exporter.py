@@ -127,13 +127,13 @@ class CassetteSpanExporter(SpanExporter):
         if context is None or span.name.startswith(OWN_SPAN_PREFIX):
             return
         take = self._runs.take_of(context.trace_id)
-        if not self._is_candidate(span):
-            take.skeleton(span)
-        else:
+        parent = span.parent
+        if self._is_candidate(span):
             self._calls += 1
             if not self._runs.finished(take, span):
                 self.troubles.too_large(span.name)
-        parent = span.parent
+        elif not take.add_skeleton((context, parent, span.name, span.start_time)):
+            self.troubles.too_many()
         if parent is None or parent.is_remote:
             self._runs.root_ended(take)
 

@@ -69,6 +69,14 @@ class Troubles:
             "recorded; the call keeps its place and cannot be played",
         )
 
+    def too_many(self) -> None:
+        """Note that a span was dropped that only shows the place of calls in the tree."""
+        self.note(
+            "spans dropped",
+            f"{self._what}: a recording has more spans than are kept; the paths of later calls may be "
+            "incomplete",
+        )
+
     def _count(self, label: str) -> None:
         # Made late: a program sets its MeterProvider when it likes, and most have none.
         if self._counter is None:

@@ -82,8 +82,11 @@ class CassetteSpanProcessor(SpanProcessor):
         self._sessions = open_sessions()
         self._cassette = cassette
         self._fixed: CassetteSource | None = None
+        # Where most spans go: the given cassette, or the one recording session that is open.
+        self._usual: SpanTake | None = None
+        self._known_session: Session | None = None
         if cassette is not None:
-            self._fixed = self._source_of(cassette.own_playback())
+            self._fixed = self._usual = self._source_of(cassette.own_playback())
         self._runs: RunDirectory | None = None
         if directory is not None:
             rules = (redact,) if isinstance(redact, str) else tuple(redact)
@@ -98,8 +101,6 @@ class CassetteSpanProcessor(SpanProcessor):
         self._always = cassette is not None or directory is not None
         # Open spans that began in a session; None for those of a replay, which go nowhere.
         self._live: dict[int, SpanTake | None] = {}
-        self._known_session: Session | None = None
-        self._known_take: SpanTake | None = None
         self._calls = 0
         self._logs = 0
         self._shut_down = False
@@ -114,33 +115,42 @@ class CassetteSpanProcessor(SpanProcessor):
         sessions = self._sessions
         try:
             parent = span.parent
-            if sessions or parent is None or parent.is_remote:
-                LIVE.started(span, parent_context)
-            if sessions:
-                self._start_in_session(span, parent_context)
-            elif self._always:
+            if not sessions:
+                if parent is None or parent.is_remote:
+                    LIVE.started(span, parent_context)
+                if not self._always:
+                    return
                 take = self._fixed or self._take_of(span)
-                if take is not None:
-                    take.opened[span.context.span_id] = span
+            elif sessions[-1] is self._known_session and len(sessions) == 1:
+                # One recording and nothing else: what a recording is, nearly always.
+                if parent is None or parent.is_remote:
+                    LIVE.started(span, parent_context)
+                take = self._usual
+                if inside() is not None:
+                    self._note_inside(span, take)
+            else:
+                LIVE.started(span, parent_context)
+                self._start_in_session(span, parent_context)
+                return
+            if take is not None:
+                take.opened[span.context.span_id] = span
         except Exception as error:  # noqa: BLE001 - the SDK would raise it into the program
             self.troubles.raised("on_start", error, lost="a span is not recorded")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a call, or the place of another span in the tree."""
-        if self._sessions:
+        sessions = self._sessions
+        if sessions and sessions[-1] is not self._known_session:
             LIVE.ended(span)
-        live = self._live
-        if not live and not self._always:
+        take: SpanTake | None = self._usual
+        if take is None and not self._live and not self._always:
             return
         try:
             context = span.context
-            span_id = context.span_id
-            take = live.pop(span_id, _UNKNOWN) if live else _UNKNOWN
-            if take is _UNKNOWN:
-                take = self._fixed or self._take_of(span)
-            if take is None:
-                return
-            take.opened.pop(span_id, None)
+            if take is None or take.opened.pop(context.span_id, None) is None:
+                take = self._other_take(span, context.span_id)
+                if take is None:
+                    return
             parent = span.parent
             if self._is_candidate(span):
                 self._keep(take, span)
@@ -172,7 +182,7 @@ class CassetteSpanProcessor(SpanProcessor):
         finally:
             self._always, self._fixed, self._runs = False, None, None
             self._sessions = ()
-            self._known_session = self._known_take = None
+            self._usual = self._known_session = None
             self._live.clear()
             collectors.remove(self)
 
@@ -208,6 +218,7 @@ class CassetteSpanProcessor(SpanProcessor):
     # -- parts ----------------------------------------------------------------------------------
 
     def _start_in_session(self, span: Span, parent_context: Context | None) -> None:
+        """Find the session of a span that has just started, and note where the span goes."""
         sessions = self._sessions
         if self._runs is not None:
             # Other work of the program goes on beside the session, and has a place to go.
@@ -217,20 +228,15 @@ class CassetteSpanProcessor(SpanProcessor):
             session = sessions[0] if len(sessions) == 1 else self._one_of(parent_context)
         if session is None:
             take = self._fixed or self._take_of(span)
-        elif session is self._known_session:
-            take = self._known_take
         else:
             take = self._take_in(session)
         span_id = span.context.span_id
-        if take is None:
-            if self._always:
-                self._live[span_id] = None
-            return
-        take.opened[span_id] = span
-        self._live[span_id] = take
-        step = inside()
-        if step is not None and step.ticket is not None and isinstance(take, CassetteSource):
-            take.inside[f"{span_id:016x}"] = step.ticket
+        if take is not None:
+            take.opened[span_id] = span
+            self._live[span_id] = take
+            self._note_inside(span, take)
+        elif self._always:
+            self._live[span_id] = None
 
     def _take_in(self, session: Session) -> SpanTake | None:
         """Return where the spans of *session* go; None for those of a replay."""
@@ -239,8 +245,28 @@ class CassetteSpanProcessor(SpanProcessor):
         if not session.is_recording:
             return None
         take = self._source_of(session.playback)
-        self._known_take, self._known_session = take, session
+        if self._runs is None and (self._usual is None or not self._usual.opened):
+            self._usual, self._known_session = take, session
         return take
+
+    def _other_take(self, span: ReadableSpan, span_id: int) -> SpanTake | None:
+        """Return where a finished span goes that is not one of the usual recording."""
+        usual = self._usual
+        if usual is not None and usual is not self._fixed and not usual.opened and not self._sessions:
+            self._usual = self._known_session = None  # that recording is over
+        take = self._live.pop(span_id, _UNKNOWN) if self._live else _UNKNOWN
+        if take is _UNKNOWN:
+            take = self._fixed or self._take_of(span)
+        if take is not None:
+            take.opened.pop(span_id, None)
+        found: SpanTake | None = take
+        return found
+
+    @staticmethod
+    def _note_inside(span: Span, take: SpanTake | None) -> None:
+        step = inside()
+        if step is not None and step.ticket is not None and isinstance(take, CassetteSource):
+            take.inside[f"{span.context.span_id:016x}"] = step.ticket
 
     def _one_of(self, parent_context: Context | None) -> Session | None:
         session = session_in(parent_context)

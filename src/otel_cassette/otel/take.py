@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanContext
 
 from otel_cassette.formats.sdk import span_of
 from otel_cassette.model.span import LogRecord, Resource, SpanEvent, SpanRecord
@@ -21,6 +22,8 @@ from otel_cassette.otel.spool import Spool
 from otel_cassette.redaction import Redactor
 
 MAX_SKELETONS = 100_000
+Skeleton = tuple[SpanContext, "SpanContext | None", str, "int | None"]
+"""Ids, parent, name and start of a span: its place in the tree."""
 DEFAULT_MAX_ENTRY_BYTES = 8 * 1024 * 1024
 _KEPT_CHARS = 1024
 _MAX_RESOURCES = 256
@@ -55,19 +58,19 @@ class SpanTake:
         self.spool: Spool | None = None
         self.content_bytes = 0
         self._max_entry_bytes = max_entry_bytes
-        self._skeletons: list[tuple[Any, ...]] = []
+        self._skeletons: list[Skeleton] = []
         self._lock = threading.RLock()
         # What the spool has of the skeletons, and of the spans that are still open.
         self._skeletons_written = 0
         self._announced: set[int] = set()
 
-    def skeleton(self, span: ReadableSpan) -> bool:
-        """Keep the ids, name and times of a finished span that is no call; False when there are too many.
+    def add_skeleton(self, skeleton: Skeleton) -> bool:
+        """Keep the place of a finished span that is no call; return False when there are too many.
 
         Runs on every span of a program: no lock, nothing decoded.
         """
         skeletons = self._skeletons
-        skeletons.append((span.context, span.parent, span.name, span.start_time, span.end_time))
+        skeletons.append(skeleton)
         if len(skeletons) <= MAX_SKELETONS:
             return True
         del skeletons[-1:]
@@ -151,25 +154,29 @@ class SpanTake:
         for span_id, span in list(self.opened.items()):
             if span_id not in self._announced:
                 self._announced.add(span_id)
-                parts = (span.context, span.parent, span.name, span.start_time, 0)
-                lines.append(self._skeleton_line(parts))
+                parts = (span.context, span.parent, span.name, span.start_time)
+                lines.append(self._skeleton_line(parts, is_open=True))
         lines.append(_encoder.span(mask_span(self.redactor, record)))
         spool.write(b"".join(lines))
 
-    def _skeleton_line(self, parts: tuple[Any, ...]) -> bytes:
-        return _encoder.span(mask_span(self.redactor, _skeleton_record(*parts)))
+    def _skeleton_line(self, parts: Skeleton, *, is_open: bool = False) -> bytes:
+        record = _skeleton_record(*parts)
+        if is_open:
+            record.end_ns = 0
+        return _encoder.span(mask_span(self.redactor, record))
 
 
 def _skeleton_record(
-    context: Any, parent: Any, name: str, start_ns: int | None, end_ns: int | None
+    context: SpanContext, parent: SpanContext | None, name: str, start_ns: int | None
 ) -> SpanRecord:
+    """Return a record that says where a span stands; its end is not known, but that it ended is."""
     return SpanRecord(
         trace_id=f"{context.trace_id:032x}",
         span_id=f"{context.span_id:016x}",
         parent_span_id=f"{parent.span_id:016x}" if parent is not None and parent.span_id else None,
         name=name,
         start_ns=start_ns or 0,
-        end_ns=end_ns or 0,
+        end_ns=start_ns or 1,
     )
 
 
