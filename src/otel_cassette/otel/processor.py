@@ -10,12 +10,13 @@ no calls, and raise nothing, since the SDK guards nothing either.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import SpanContext
 
 from otel_cassette.dialects import REGISTRY
 from otel_cassette.model.span import LogRecord
@@ -88,6 +89,7 @@ class CassetteSpanProcessor(SpanProcessor):
         if cassette is not None:
             self._fixed = self._usual = self._source_of(cassette.own_playback())
         self._runs: RunDirectory | None = None
+        self._takes: Mapping[int, TraceTake] = {}
         if directory is not None:
             rules = (redact,) if isinstance(redact, str) else tuple(redact)
             self._runs = RunDirectory(
@@ -98,6 +100,7 @@ class CassetteSpanProcessor(SpanProcessor):
                 max_entry_bytes=max_entry_bytes,
                 quiet_period_s=quiet_period_s,
             )
+            self._takes = self._runs.takes
         self._always = cassette is not None or directory is not None
         # Open spans that began in a session; None for those of a replay, which go nowhere.
         self._live: dict[int, SpanTake | None] = {}
@@ -113,6 +116,7 @@ class CassetteSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note which recording a span belongs to."""
         sessions = self._sessions
+        take: SpanTake | None
         try:
             parent = span.parent
             if not sessions:
@@ -120,7 +124,9 @@ class CassetteSpanProcessor(SpanProcessor):
                     LIVE.started(span, parent_context)
                 if not self._always:
                     return
-                take = self._fixed or self._take_of(span)
+                take = self._fixed or self._takes.get(span.context.trace_id)
+                if take is None:
+                    take = self._take_of(span.context.trace_id)
             elif sessions[-1] is self._known_session and len(sessions) == 1:
                 # One recording and nothing else: what a recording is, nearly always.
                 if parent is None or parent.is_remote:
@@ -147,8 +153,10 @@ class CassetteSpanProcessor(SpanProcessor):
             return
         try:
             context = span.context
+            if take is None and not self._live:
+                take = self._takes.get(context.trace_id)
             if take is None or take.opened.pop(context.span_id, None) is None:
-                take = self._other_take(span, context.span_id)
+                take = self._other_take(context)
                 if take is None:
                     return
             parent = span.parent
@@ -180,7 +188,7 @@ class CassetteSpanProcessor(SpanProcessor):
         except Exception as error:  # noqa: BLE001 - as above
             self.troubles.raised("shutdown", error, lost="runs are left in their spools")
         finally:
-            self._always, self._fixed, self._runs = False, None, None
+            self._always, self._fixed, self._runs, self._takes = False, None, None, {}
             self._sessions = ()
             self._usual = self._known_session = None
             self._live.clear()
@@ -220,6 +228,7 @@ class CassetteSpanProcessor(SpanProcessor):
     def _start_in_session(self, span: Span, parent_context: Context | None) -> None:
         """Find the session of a span that has just started, and note where the span goes."""
         sessions = self._sessions
+        take: SpanTake | None
         if self._runs is not None:
             # Other work of the program goes on beside the session, and has a place to go.
             session = session_in(parent_context)
@@ -227,7 +236,7 @@ class CassetteSpanProcessor(SpanProcessor):
             # A context that was lost (a plain thread pool) leaves the one session there is.
             session = sessions[0] if len(sessions) == 1 else self._one_of(parent_context)
         if session is None:
-            take = self._fixed or self._take_of(span)
+            take = self._fixed or self._take_of(span.context.trace_id)
         else:
             take = self._take_in(session)
         span_id = span.context.span_id
@@ -249,18 +258,18 @@ class CassetteSpanProcessor(SpanProcessor):
             self._usual, self._known_session = take, session
         return take
 
-    def _other_take(self, span: ReadableSpan, span_id: int) -> SpanTake | None:
+    def _other_take(self, context: SpanContext) -> SpanTake | None:
         """Return where a finished span goes that is not one of the usual recording."""
         usual = self._usual
         if usual is not None and usual is not self._fixed and not usual.opened and not self._sessions:
             self._usual = self._known_session = None  # that recording is over
-        take = self._live.pop(span_id, _UNKNOWN) if self._live else _UNKNOWN
+        span_id = context.span_id
+        take: SpanTake | None = self._live.pop(span_id, _UNKNOWN) if self._live else _UNKNOWN
         if take is _UNKNOWN:
-            take = self._fixed or self._take_of(span)
+            take = self._fixed or self._take_of(context.trace_id)
         if take is not None:
             take.opened.pop(span_id, None)
-        found: SpanTake | None = take
-        return found
+        return take
 
     @staticmethod
     def _note_inside(span: Span, take: SpanTake | None) -> None:
@@ -278,9 +287,9 @@ class CassetteSpanProcessor(SpanProcessor):
             )
         return session
 
-    def _take_of(self, span: ReadableSpan) -> TraceTake | None:
+    def _take_of(self, trace_id: int) -> SpanTake | None:
         runs = self._runs
-        return None if runs is None else runs.take_of(span.context.trace_id)
+        return None if runs is None else runs.take_of(trace_id)
 
     def _source_of(self, playback: Any) -> CassetteSource:
         return CassetteSource.of(

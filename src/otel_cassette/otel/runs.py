@@ -44,8 +44,10 @@ class TraceTake(SpanTake):
         path: The file that holds it; None before it was written.
     """
 
-    def __init__(self, trace_id: int, redactor: Redactor | None, max_entry_bytes: int) -> None:
-        super().__init__(redactor, max_entry_bytes=max_entry_bytes)
+    def __init__(
+        self, trace_id: int, redactor: Redactor | None, max_entry_bytes: int, lock: threading.RLock
+    ) -> None:
+        super().__init__(redactor, max_entry_bytes=max_entry_bytes, lock=lock)
         self.trace_id = trace_id
         self.root_ended = False
         self.dirty = False
@@ -72,6 +74,10 @@ class RunDirectory:
         max_entry_bytes: As for `SpanTake`.
         quiet_period_s: Seconds.
         max_held_bytes: How much content is held, bytes; beyond it as for *max_runs*.
+
+    Attributes:
+        takes: What is known of each trace, by trace id.
+        written: How many files were written.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class RunDirectory:
         quiet_period_s: float = DEFAULT_QUIET_PERIOD_S,
         max_held_bytes: int = DEFAULT_MAX_HELD_BYTES,
     ) -> None:
+        self.takes: dict[int, TraceTake] = {}
         self.directory = directory
         self.quiet_period_s = quiet_period_s
         self.written = 0
@@ -95,7 +102,6 @@ class RunDirectory:
         self._max_held_bytes = max_held_bytes
         self._held_bytes = 0
         self._lock = threading.RLock()
-        self._takes: dict[int, TraceTake] = {}
         self._done: dict[int, None] = {}
         self._segments = Segments(directory, redactor)
         self._closer = Closer(self._tick, quiet_period_s)
@@ -105,15 +111,13 @@ class RunDirectory:
 
     def take_of(self, trace_id: int) -> TraceTake:
         """Return what is known of a trace; a trace that is new makes room for itself."""
-        take = self._takes.get(trace_id)
-        if take is not None:
-            return take
         with self._lock:
-            take = self._takes.get(trace_id)
+            take = self.takes.get(trace_id)
             if take is None:
-                self._make_room()
-                take = TraceTake(trace_id, self._redactor, self._max_entry_bytes)
-                self._takes[trace_id] = take
+                if len(self.takes) >= self._max_runs or self._held_bytes > self._max_held_bytes:
+                    self._make_room()
+                take = TraceTake(trace_id, self._redactor, self._max_entry_bytes, self._lock)
+                self.takes[trace_id] = take
             return take
 
     def finished(self, take: TraceTake, span: ReadableSpan) -> bool:
@@ -137,7 +141,7 @@ class RunDirectory:
         Raises:
             OSError: It is kept, but not on disk.
         """
-        take = self._takes.get(int(log.trace_id or "0", 16))
+        take = self.takes.get(int(log.trace_id or "0", 16))
         if take is None:
             return False
         with self._lock:
@@ -152,7 +156,7 @@ class RunDirectory:
         take.root_ended = True
         if not take.spans and not take.logs and not take.opened:
             # No call in it: nearly all traces of most programs. A late call starts it anew.
-            self._takes.pop(take.trace_id, None)
+            self.takes.pop(take.trace_id, None)
 
     def _open(self, take: TraceTake) -> None:
         """Make the trace one that has to be written, with a spool under it."""
@@ -167,13 +171,13 @@ class RunDirectory:
     # -- room -----------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        while self._takes and (
-            len(self._takes) >= self._max_runs or self._held_bytes > self._max_held_bytes
+        while self.takes and (
+            len(self.takes) >= self._max_runs or self._held_bytes > self._max_held_bytes
         ):
             trace_id = next(iter(self._done), None)
             if trace_id is None:
-                trace_id = next(iter(self._takes))
-            take = self._takes[trace_id]
+                trace_id = next(iter(self.takes))
+            take = self.takes[trace_id]
             if take.dirty:
                 self._troubles.note(
                     "runs written early",
@@ -184,7 +188,7 @@ class RunDirectory:
             self._let_go(trace_id)
 
     def _let_go(self, trace_id: int) -> None:
-        take = self._takes.pop(trace_id, None)
+        take = self.takes.pop(trace_id, None)
         self._done.pop(trace_id, None)
         if take is not None:
             self._held_bytes -= take.content_bytes
@@ -195,7 +199,7 @@ class RunDirectory:
         """Write every run of which all traces are quiet."""
         now = time.monotonic()
         with self._lock:
-            takes = [take for take in self._takes.values() if take.dirty]
+            takes = [take for take in self.takes.values() if take.dirty]
             quiet = {t.trace_id for t in takes if t.is_quiet(now, self.quiet_period_s)}
             if not quiet:
                 return
@@ -228,7 +232,7 @@ class RunDirectory:
     def forget(self) -> None:
         """Start empty in a forked process: what was recorded is its parent's to write."""
         self._lock = threading.RLock()
-        self._takes.clear()
+        self.takes.clear()
         self._done.clear()
         self._held_bytes = 0
         self.written = 0
@@ -239,7 +243,7 @@ class RunDirectory:
         """Return the traces that have calls, those of one run together."""
         index = Index(keep=False, is_call=looks_like_call)
         takes: dict[str, TraceTake] = {}
-        for number, take in enumerate(list(self._takes.values())):
+        for number, take in enumerate(list(self.takes.values())):
             if take.spans or take.logs:
                 takes[f"{take.trace_id:032x}"] = take
                 index.add(Batch(take.records(), session_hint=True), number)

@@ -37,6 +37,7 @@ class SpanTake:
     Args:
         redactor: Rules applied before anything is written to the spool.
         max_entry_bytes: A span whose content is larger keeps no value over 1,024 characters.
+        lock: Taken while a call is entered; its own by default.
 
     Attributes:
         spans: Finished spans that may be calls, in the order they ended.
@@ -48,7 +49,11 @@ class SpanTake:
     """
 
     def __init__(
-        self, redactor: Redactor | None, *, max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES
+        self,
+        redactor: Redactor | None,
+        *,
+        max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES,
+        lock: threading.RLock | None = None,
     ) -> None:
         self.redactor = redactor
         self.spans: list[SpanRecord] = []
@@ -59,7 +64,7 @@ class SpanTake:
         self.content_bytes = 0
         self._max_entry_bytes = max_entry_bytes
         self._skeletons: list[Skeleton] = []
-        self._lock = threading.RLock()
+        self._lock = lock or threading.RLock()
         # What the spool has of the skeletons, and of the spans that are still open.
         self._skeletons_written = 0
         self._announced: set[int] = set()
