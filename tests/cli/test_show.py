@@ -65,6 +65,11 @@ def test_a_trace_file_with_several_runs_gives_their_list(command: Any, runs: Pat
         "2 runs; see one with --trace-id, or all as one with --merge"
     )
     listed = json.loads(command("show", source, "--json").out)["runs"]
+    # 2026-11-29 12:14:16 UTC: the start of the first span, 1795954456633302764 ns
+    assert (
+        f"  {listed[0]['trace_id']}  2026-11-29 12:14:16  5 calls in 11 spans  "
+        "openai-agents-openinference-demo: support workflow\n"
+    ) in command("show", source).out
     assert [run["calls"] for run in listed] == [5, 5]
     one = command("show", source, "--trace-id", listed[0]["trace_id"])
     assert one.code == 0

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from otel_cassette.cli import demo, diff, from_trace, show
 from otel_cassette.cli.output import Output, printable
+from otel_cassette.cli.rendering import run_line
 from otel_cassette.errors import CassetteError, CassetteFormatError
 from otel_cassette.formats import TraceCandidate
 
@@ -82,7 +83,7 @@ def explain(error: BaseException) -> str:
 
 
 def _several_runs(path: str | None, candidates: Sequence[TraceCandidate]) -> str:
-    lines = [f"  {one}" for one in candidates[:_LISTED_RUNS]]
+    lines = [f"  {run_line(one)}" for one in candidates[:_LISTED_RUNS]]
     if len(candidates) > _LISTED_RUNS:
         lines.append(f"  ... and {len(candidates) - _LISTED_RUNS} more")
     place = path or "the source"

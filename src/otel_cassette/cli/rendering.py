@@ -10,12 +10,14 @@ import difflib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from otel_cassette.assemble import AssemblyReport
 from otel_cassette.cli.output import Output
 from otel_cassette.diff import DIFF_MAX_LINE_CHARS, DIFF_MAX_LINES, ReplayDivergence
 from otel_cassette.engine import CallOutcome
+from otel_cassette.formats import TraceCandidate
 from otel_cassette.keys import llm_request, tool_request
 from otel_cassette.model.entry import MODEL_KINDS, CassetteEntry, CassetteFailure
 
@@ -164,6 +166,16 @@ def print_report(out: Output, report: AssemblyReport) -> None:
         out.line(f"  {replace(line, remedy=None)}", style)
     for remedy in report.remedies:
         out.spans(("  to do  ", "warn"), remedy)
+
+
+def run_line(run: TraceCandidate) -> str:
+    """Return one run of a trace file: its id, when it began (UTC), whose it was, and its calls."""
+    began = datetime.fromtimestamp(run.start_ns // 10**9, tz=timezone.utc).strftime(
+        "%Y-%m-%d %H:%M:%S"
+    )
+    more = f" and {counted(len(run.trace_ids) - 1, 'trace')} more" if len(run.trace_ids) > 1 else ""
+    held = f"{counted(run.calls, 'call')} in {counted(run.spans, 'span')}"
+    return f"{run.trace_id}{more}  {began}  {held}  {run.service or '-'}: {short(run.root)}"
 
 
 # -- divergences ----------------------------------------------------------------------------------

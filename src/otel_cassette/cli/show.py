@@ -18,6 +18,7 @@ from otel_cassette.cli.rendering import (
     doubts,
     print_calls,
     print_report,
+    run_line,
 )
 from otel_cassette.document import Document, read_document
 from otel_cassette.errors import CassetteError, CassetteFormatError
@@ -172,5 +173,5 @@ def _show_runs(out: Output, arguments: argparse.Namespace) -> bool:
         return True
     out.line(f"{len(runs)} runs; see one with --trace-id, or all as one with --merge")
     for one in runs:
-        out.line(f"  {one}")
+        out.line(f"  {run_line(one)}")
     return True
