@@ -50,6 +50,7 @@ from otel_cassette.traces import assemble_trace, check_playable, read_run
 JSON = Any
 PathLike = Any
 F = TypeVar("F", bound=Callable[..., Any])
+_NEVER = object()
 MODES: tuple[CassetteMode, ...] = ("record", "strict", "lenient", "fallthrough")
 
 
@@ -105,7 +106,7 @@ class Cassette:
             allow_unverified=allow_unverified,
             allow_partial=allow_partial,
         )
-        records = list(entries)
+        records = self._masked(entries)
         check_unique(records)
         self._journal = Journal(records)
         self._own = self._playback(self._options)
@@ -429,7 +430,9 @@ class Cassette:
         return CassetteHeader.model_validate(
             {
                 **self._header_extra,
-                "metadata": self.metadata,
+                "metadata": self.metadata
+                if self._redactor is None
+                else self._redactor.json(self.metadata),
                 "ignore": self._rules.ignore,
                 "normalize": self._rules.to_header(),
                 "redact": redact,
@@ -457,7 +460,8 @@ class Cassette:
 
         Rules of the header are in force; *ignore* and *normalize* add to them, and *normalize* has
         to hold the functions that the header names. The redaction that was in force at recording
-        is applied to live requests; *redact* replaces it.
+        is applied to live requests; *redact* replaces it. A file that names none has the
+        default rules applied to what it holds, too.
 
         Raises:
             FileNotFoundError: When there is no such file.
@@ -470,7 +474,9 @@ class Cassette:
             rules = ComparisonRules.from_header(
                 (*header.ignore, *ignore), header.normalize, given=normalize
             )
-            redactor = Redactor.from_header(header.redact) if redact is None else None
+            redactor = None
+            if redact is None and "redact" in header.model_fields_set:
+                redactor = Redactor.from_header(header.redact)
         except (LookupError, ValueError) as error:
             msg = f"{path}: {error.args[0] if error.args else error}"
             raise CassetteError(msg) from error
@@ -480,7 +486,7 @@ class Cassette:
             metadata={**header.metadata, **(metadata or {})},
             match=match,
             kinds=kinds,
-            redact=() if redact is None else redact,
+            redact=DEFAULT_RULES if redact is None else redact,
             record_errors=record_errors,
             allow_unverified=allow_unverified,
             allow_partial=allow_partial,
@@ -561,8 +567,7 @@ class Cassette:
             *assembly.nested,
             *assembly.failures,
         ]
-        if self._redactor is not None:
-            records = [mask_record(record, self._redactor) for record in records]
+        records = self._masked(records)
         self._journal.replace(records)
         self._own = self._playback(self._options)
         self._source = assembly.metadata.get("trace_id") or source
@@ -578,12 +583,23 @@ class Cassette:
     ) -> None:
         """Take over what a file holds."""
         self._rules = rules
-        if header.redact and redactor is not None:
-            self._redactor = redactor
+        if redactor is not None:
+            self._redactor = redactor if redactor.rules else None
+        else:
+            # Written by hand, in an older shape, or to be masked anew: what is compared, shown and
+            # saved again is masked on both sides.
+            records = self._masked(records)
         self._header_extra = dict(header.model_extra or {})
         self._journal = Journal(records)
         self._own = self._playback(self._options)
         self._source = source
+
+    def _masked(
+        self, records: Iterable[CassetteEntry | CassetteFailure]
+    ) -> list[CassetteEntry | CassetteFailure]:
+        if self._redactor is None:
+            return list(records)
+        return [mask_record(record, self._redactor) for record in records]
 
 
 class RecordingBlock(SessionBlock):
@@ -640,10 +656,14 @@ def mask_record(
 
 
 def _with_key(record: Any) -> Any:
-    """Fill in the key of a record the first time it is shown; a stored one never counts."""
-    if not record.__dict__.get("_keyed"):
+    """Fill in the key of a record the first time it is shown; a stored one never counts.
+
+    A copy of a record with another request carries the mark of the first: that it is of another
+    object tells.
+    """
+    if record.__dict__.get("_keyed", _NEVER) is not record.request:
         record.__dict__["key"] = record_key(record)
-        record.__dict__["_keyed"] = True
+        record.__dict__["_keyed"] = record.request
     return record
 
 

@@ -208,6 +208,8 @@ class CassetteLLM:
                 plain = checked(request.to_json(), "the request to the model")
                 return playback.begin("llm", plain, inside=inside())
             raw = typed_text(request)
+            if b"NaN" in raw or b"Infinity" in raw:
+                checked(request.to_json(), "the request to the model")
         except ValueError as error:
             msg = f"the request to the model has no JSON form: {error}. Give plain values"
             raise CassetteError(msg) from error

@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
 from otel_cassette.document.legacy import LEGACY_FORMAT, LEGACY_VERSION, fixture_records, is_fixture
-from otel_cassette.document.lines import LineReader, parse_lines
+from otel_cassette.document.lines import LineReader, first_problem, parse_lines
 from otel_cassette.errors import CassetteFormatError, CassetteWriteError
 from otel_cassette.model.entry import (
     CASSETTE_FORMAT,
@@ -88,8 +89,8 @@ def parse_document(text: str, path: object | None = None) -> Document:
 def _header(value: dict[str, object], path: object | None, line: int) -> CassetteHeader:
     name, version = value.get("format"), value.get("version")
     if name == LEGACY_FORMAT and version == LEGACY_VERSION:
-        metadata = value.get("metadata")
-        return CassetteHeader(metadata=metadata if isinstance(metadata, dict) else {})
+        rest = {k: v for k, v in value.items() if k not in ("format", "version", "normalisation")}
+        return _checked_header(rest, path, line)
     if name != CASSETTE_FORMAT:
         reason = f"the header says format {name!r}; a cassette says {CASSETTE_FORMAT!r}"
         raise CassetteFormatError(reason=reason, path=path, line=line)
@@ -102,10 +103,14 @@ def _header(value: dict[str, object], path: object | None, line: int) -> Cassett
             "install a newer one, pip install --upgrade otel-cassette"
         )
         raise CassetteFormatError(reason=reason, path=path, line=line)
+    return _checked_header(value, path, line)
+
+
+def _checked_header(value: dict[str, object], path: object | None, line: int) -> CassetteHeader:
     try:
         return CassetteHeader.model_validate(value)
-    except ValueError as error:
-        reason = f"the header is damaged: {str(error).splitlines()[-1].strip()}"
+    except ValidationError as error:
+        reason = f"the header is damaged: {first_problem(error)}"
         raise CassetteFormatError(reason=reason, path=path, line=line) from error
 
 
@@ -125,7 +130,11 @@ class FileClaim:
         ).hexdigest()
         user = os.getuid() if hasattr(os, "getuid") else "user"
         folder = Path(tempfile.gettempdir()) / f"otel-cassette-{user}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise CassetteWriteError(self._path, _no_claim(error, folder)) from error
+        self._folder = folder
         self._lock = FileLock(folder / f"{name[:32]}.lock", timeout=0, thread_local=False)
 
     def __enter__(self) -> Self:
@@ -137,6 +146,8 @@ class FileClaim:
                 "wait for it, or give each its own file"
             )
             raise CassetteWriteError(self._path, reason) from error
+        except OSError as error:
+            raise CassetteWriteError(self._path, _no_claim(error, self._folder)) from error
         return self
 
     def __exit__(
@@ -148,13 +159,18 @@ class FileClaim:
         self._lock.release()
 
 
+def _no_claim(error: OSError, folder: Path) -> str:
+    text = error.strerror or str(error)
+    return f"its claim cannot be held in {folder} ({text}); set TMPDIR to a folder of your own"
+
+
 def write_atomically(path: PathLike, lines: Iterable[str]) -> None:
     """Write *lines* to *path*: to a temporary sibling first, renamed when it is whole and on disk.
 
     Raises:
         CassetteWriteError: When it cannot be written; the file that stood there is unchanged.
     """
-    target = Path(path)
+    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -172,6 +188,9 @@ def write_atomically(path: PathLike, lines: Iterable[str]) -> None:
     except OSError as error:
         _remove(temporary)
         raise CassetteWriteError(target, _why(error, target)) from error
+    except ValueError as error:
+        _remove(temporary)
+        raise CassetteWriteError(target, f"an entry is no JSON: {error}") from error
     except BaseException:
         _remove(temporary)
         raise

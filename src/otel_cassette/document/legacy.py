@@ -61,7 +61,11 @@ def fixture_records(
         metadata["fixture_extra"] = extra
     counts: dict[str, int] = {}
     records: list[CassetteEntry | CassetteFailure] = []
-    for place, step in enumerate(document.get("steps") or ()):
+    steps = document.get("steps") or []
+    if not isinstance(steps, list):
+        reason = f"steps: a list of steps, this is a {type(steps).__name__}"
+        raise CassetteFormatError(reason=reason, path=path)
+    for place, step in enumerate(steps):
         kind = _KIND_OF_STEP.get(str(step.get("type"))) if isinstance(step, Mapping) else None
         if kind is None or not isinstance(step.get("name"), str):
             reason = f"steps/{place}: a step has a name and a type of {', '.join(_KIND_OF_STEP)}"

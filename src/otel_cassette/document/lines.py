@@ -8,6 +8,7 @@ history to an earlier line (`messages_from`). Not here: files (`file.py`), older
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -42,6 +43,8 @@ _SHARED_FIELDS = (
     "params",
     "extra",
 )
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+"""Half a surrogate pair has no UTF-8 form: a line that holds one is written in ASCII."""
 _LOOK_BACK = 8
 _MIN_PREFIX = 2
 MAX_DEPTH = 200
@@ -56,14 +59,18 @@ def record_key(record: RecordedCall) -> str:
 
 def dump_text(value: JSON) -> str:
     """Return *value* as one line of JSON: UTF-8 text, keys in the order they stand in."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    if _HALF_PAIR.search(text) is None:
+        return text
+    return json.dumps(value, allow_nan=False, separators=(", ", ": "))
 
 
 def header_json(header: CassetteHeader) -> dict[str, JSON]:
     """Return a header as JSON without defaults."""
     data = header.model_dump(mode="json")
     fixed = {k: data.pop(k) for k in ("format", "version", "normalisation")}
-    return {**fixed, **{k: v for k, v in data.items() if v not in ({}, [], None)}}
+    declared = {"redact"} & header.model_fields_set  # no rules is something else than not said
+    return {**fixed, **{k: v for k, v in data.items() if v not in ({}, [], None) or k in declared}}
 
 
 class LineWriter:
@@ -135,13 +142,14 @@ class LineWriter:
         if isinstance(record, CassetteEntry) and record.response_integrity != "whole":
             line["response_integrity"] = record.response_integrity
         line.update(record.model_extra or {})
-        if not self._provenance:
-            return
-        if record.latency_ms is not None:
+        if self._provenance and record.latency_ms is not None:
             line["latency_ms"] = round(record.latency_ms, 3)
         if record.source is not None:
             source = record.source.model_dump(mode="json", exclude_none=True)
-            source = {k: v for k, v in source.items() if v not in ([], ())}
+            source = {k: v for k, v in source.items() if v not in ([], (), 0)}
+            if not self._provenance:
+                # What decides in a replay, and is the same in every recording, stays.
+                source = {k: source[k] for k in ("path", "dialect") if k in source}
             if source:
                 line["source"] = source
 
@@ -206,7 +214,8 @@ class LineReader:
                     raise self._error(msg, line)
                 record = CassetteEntry.model_validate(self._expand(data, reference, line))
         except ValidationError as error:
-            raise self._error(_first_problem(error), line) from error
+            msg = f"not a cassette entry: {first_problem(error)}"
+            raise self._error(msg, line) from error
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CassetteFormatError):
                 raise
@@ -234,6 +243,9 @@ class LineReader:
             return data
         from_index, count = reference["index"], reference["count"]
         earlier = self._requests.get((parent_ref(data.get("parent")), from_index))
+        if not isinstance(count, int) or count < 0:
+            msg = f"messages_from has the count {count!r}; it is a number of messages"
+            raise self._error(msg, line)
         if earlier is None or len(earlier.get("messages", ())) < count:
             msg = (
                 f"messages_from names {count} messages of llm entry {from_index}, which no earlier line "
@@ -250,11 +262,12 @@ class LineReader:
         return CassetteFormatError(reason=reason, path=self._path, line=line)
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
+    """Return what is wrong first, and where; no value of the input is shown."""
     problem = error.errors(include_url=False, include_context=False)[0]
     place = "/".join(str(step) for step in problem["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"not a cassette entry: {place}: {problem['msg']}{more}"
+    return f"{place}: {problem['msg']}{more}"
 
 
 def _json_type(value: JSON) -> str:
