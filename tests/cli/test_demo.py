@@ -114,8 +114,8 @@ def test_the_spans_of_the_changed_replay_say_so(process: Any, tmp_path: Path) ->
     ]
     assert (len(links), set(links)) == (3, recorded)
     assert (
-        "  7 spans of changed.otlp.jsonl carry replay_diverged=true; "
-        "3 spans cassette.divergence link to the recorded calls\n"
+        "  7 spans of changed.otlp.jsonl carry replay_diverged=true, "
+        "3 of them with a link to the recorded call\n"
     ) in ran.out
     for span in spans_of(tmp_path / "kept" / "replayed.otlp.jsonl"):
         assert "replay_diverged" not in attributes_of(span)
