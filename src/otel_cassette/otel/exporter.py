@@ -130,10 +130,12 @@ class CassetteSpanExporter(SpanExporter):
         parent = span.parent
         if self._is_candidate(span):
             self._calls += 1
+            if take.is_full:
+                self.troubles.too_many()
             if not self._runs.finished(take, span):
                 self.troubles.too_large(span.name)
-        elif not take.add_skeleton((context, parent, span.name, span.start_time)):
-            self.troubles.too_many()
+        else:
+            take.skeletons.append((context, parent, span.name, span.start_time))
         if parent is None or parent.is_remote:
             self._runs.root_ended(take)
 

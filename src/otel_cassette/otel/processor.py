@@ -162,8 +162,8 @@ class CassetteSpanProcessor(SpanProcessor):
             parent = span.parent
             if self._is_candidate(span):
                 self._keep(take, span)
-            elif not take.add_skeleton((context, parent, span.name, span.start_time)):
-                self.troubles.too_many()
+            else:
+                take.skeletons.append((context, parent, span.name, span.start_time))
             if self._runs is not None and (parent is None or parent.is_remote):
                 self._root_ended(take)
         except Exception as error:  # noqa: BLE001 - as above
@@ -300,6 +300,8 @@ class CassetteSpanProcessor(SpanProcessor):
         if span.name.startswith(OWN_SPAN_PREFIX):
             return
         self._calls += 1
+        if take.is_full:
+            self.troubles.too_many()
         if self._runs is not None and isinstance(take, TraceTake):
             whole = self._runs.finished(take, span)
         else:

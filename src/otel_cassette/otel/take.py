@@ -8,6 +8,7 @@ Not here: which span belongs to which recording (`processor.py`, `runs.py`), and
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,6 +44,7 @@ class SpanTake:
         spans: Finished spans that may be calls, in the order they ended.
         logs: Log records of the GenAI conventions, in the order they came.
         opened: Spans that were started and have not ended, by span id.
+        skeletons: The place of finished spans that are no calls; of more than 100,000 the newest.
         version: Changes with every finished call and log record.
         spool: The file that outlives the process; None for none.
         content_bytes: Size of the content held, roughly.
@@ -59,32 +61,26 @@ class SpanTake:
         self.spans: list[SpanRecord] = []
         self.logs: list[LogRecord] = []
         self.opened: dict[int, ReadableSpan] = {}
+        # Appended to on every span of a program: bounded by itself, no lock, nothing decoded.
+        self.skeletons: deque[Skeleton] = deque(maxlen=MAX_SKELETONS)
         self.version = 0
         self.spool: Spool | None = None
         self.content_bytes = 0
         self._max_entry_bytes = max_entry_bytes
-        self._skeletons: list[Skeleton] = []
         self._lock = lock or threading.RLock()
-        # What the spool has of the skeletons, and of the spans that are still open.
-        self._skeletons_written = 0
+        # What the spool has already: skeletons, and spans that are still open.
+        self._written: list[Skeleton] = []
         self._announced: set[int] = set()
-
-    def add_skeleton(self, skeleton: Skeleton) -> bool:
-        """Keep the place of a finished span that is no call; return False when there are too many.
-
-        Runs on every span of a program: no lock, nothing decoded.
-        """
-        skeletons = self._skeletons
-        skeletons.append(skeleton)
-        if len(skeletons) <= MAX_SKELETONS:
-            return True
-        del skeletons[-1:]
-        return False
 
     @property
     def skeleton_count(self) -> int:
         """How many spans are kept as skeletons."""
-        return len(self._skeletons)
+        return len(self._written) + len(self.skeletons)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether skeletons were dropped to make room, or soon will be."""
+        return len(self.skeletons) == MAX_SKELETONS
 
     def finished(self, span: ReadableSpan) -> bool:
         """Keep a finished span that may be a call; return False when its content is too large.
@@ -125,7 +121,7 @@ class SpanTake:
         """Return all spans: the finished ones, skeletons, and those still open (`end_ns` 0)."""
         with self._lock:
             spans = list(self.spans)
-        spans += [_skeleton_record(*parts) for parts in list(self._skeletons)]
+        spans += [_skeleton_record(*parts) for parts in (*self._written, *self.skeletons.copy())]
         spans += filter(None, map(_open_record, list(self.opened.values())))
         return spans
 
@@ -136,7 +132,8 @@ class SpanTake:
             OSError: It could not be written.
         """
         with self._lock:
-            self._skeletons_written = 0
+            self.skeletons.extendleft(reversed(self._written))
+            self._written.clear()
             self._announced.clear()
             self.spool = spool
             for log in self.logs:
@@ -147,15 +144,19 @@ class SpanTake:
     def clear(self) -> None:
         """Forget everything; what is still open stays."""
         with self._lock:
-            self.spans, self.logs, self._skeletons = [], [], []
-            self._skeletons_written = 0
+            self.spans, self.logs, self._written = [], [], []
+            self.skeletons.clear()
             self.content_bytes = 0
             self.version += 1
 
     def _write(self, spool: Spool, record: SpanRecord) -> None:
         """Write a call, after the skeletons of what ended since the last one and is open around it."""
-        lines = [self._skeleton_line(parts) for parts in self._skeletons[self._skeletons_written :]]
-        self._skeletons_written += len(lines)
+        lines = []
+        while self.skeletons:
+            parts = self.skeletons.popleft()
+            lines.append(self._skeleton_line(parts))
+            self._written.append(parts)
+        del self._written[:-MAX_SKELETONS]
         for span_id, span in list(self.opened.items()):
             if span_id not in self._announced:
                 self._announced.add(span_id)
