@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -21,11 +23,14 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from otel_cassette.clients.binding import ToolSignature, flavour_of
 from otel_cassette.clients.chunks import as_chunk
+from otel_cassette.clients.generators import AsyncRun, drive
 from otel_cassette.clients.llm import as_request, as_response, check_client
+from otel_cassette.errors import CassetteError
 from otel_cassette.model.llm import LLMRequest, LLMResponse, StreamChunk
 from otel_cassette.model.plain import to_plain
 from otel_cassette.redaction import Redactor
 from otel_cassette.session import names
+from otel_cassette.session.callers import note_span
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__otel_cassette_traced__"
@@ -66,7 +71,8 @@ def retrace(
 
 def dump(value: Any) -> str:
     """Return plain JSON, masked, as the text of a span attribute."""
-    return json.dumps(_REDACTOR.json(value), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_REDACTOR.json(value), ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @overload
@@ -103,6 +109,7 @@ class _ToolTracing:
 
     def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Span:
         arguments = {k: _lossy(v) for k, v in self._signature.bound(args, kwargs).items()}
+        note_span(trace.get_current_span())
         return trace.get_tracer("otel_cassette").start_span(
             f"execute_tool {self.name}",
             kind=SpanKind.INTERNAL,
@@ -116,23 +123,12 @@ class _ToolTracing:
             },
         )
 
-    def _result(self, span: Span, value: Any, yields: list[Any] | None = None) -> None:
-        plain = _lossy(value)
-        span.set_attribute("gen_ai.tool.call.result", dump(plain))
-        span.set_attribute(names.RESPONSE_ATTR, dump(plain))
-        if yields is not None:
-            span.set_attribute(names.YIELDS_ATTR, dump(yields))
-
-    def _left_early(self, span: Span, yields: list[Any]) -> None:
-        """Enter what a generator gave before its consumer left; without a result, it is no whole answer."""
-        span.set_attribute(names.YIELDS_ATTR, dump(yields))
-
     def sync(self) -> Callable[..., Any]:
         @functools.wraps(self.fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             with _ending(self._start(args, kwargs)) as span:
                 result = self.fn(*args, **kwargs)
-                self._result(span, result)
+                self.result(span, result)
                 return result
 
         return call
@@ -142,7 +138,7 @@ class _ToolTracing:
         async def call(*args: Any, **kwargs: Any) -> Any:
             with _ending(self._start(args, kwargs)) as span:
                 result = await self.fn(*args, **kwargs)
-                self._result(span, result)
+                self.result(span, result)
                 return result
 
         return call
@@ -151,22 +147,10 @@ class _ToolTracing:
         @functools.wraps(self.fn)
         def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             span = self._start(args, kwargs)
-            source = self.fn(*args, **kwargs)
-            items: list[Any] = []
             try:
-                while True:
-                    with _current(span):
-                        try:
-                            item = next(source)
-                        except StopIteration as stop:
-                            self._result(span, stop.value, yields=items)
-                            return stop.value
-                    items.append(_lossy(item))
-                    yield item
-            except GeneratorExit:
-                source.close()
-                self._left_early(span, items)
-                raise
+                around = functools.partial(_current, span)
+                watch = _Values(self, span)
+                return (yield from drive(self.fn(*args, **kwargs), around, watch))
             finally:
                 span.end()
 
@@ -174,28 +158,53 @@ class _ToolTracing:
 
     def async_generator(self) -> Callable[..., Any]:
         @functools.wraps(self.fn)
-        async def call(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             span = self._start(args, kwargs)
-            source = self.fn(*args, **kwargs)
-            items: list[Any] = []
             try:
-                while True:
-                    with _current(span):
-                        try:
-                            item = await source.__anext__()
-                        except StopAsyncIteration:
-                            self._result(span, None, yields=items)
-                            return
-                    items.append(_lossy(item))
-                    yield item
-            except GeneratorExit:
-                await source.aclose()
-                self._left_early(span, items)
-                raise
+                around = functools.partial(_current, span)
+                run = AsyncRun(self.fn(*args, **kwargs), around, _Values(self, span))
+                while await run.advance():
+                    try:
+                        run.sent((yield run.item))
+                    except GeneratorExit:  # noqa: PERF203 - each step may end in it
+                        await run.leave()
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - all that is thrown in goes on
+                        run.thrown(error)
             finally:
                 span.end()
 
         return call
+
+    def result(self, span: Span, value: Any, yields: list[Any] | None = None) -> None:
+        """Enter what the tool gave; *yields* are a generator's values."""
+        plain = _lossy(value)
+        span.set_attribute("gen_ai.tool.call.result", dump(plain))
+        span.set_attribute(names.RESPONSE_ATTR, dump(plain))
+        if yields is not None:
+            span.set_attribute(names.YIELDS_ATTR, dump(yields))
+
+
+class _Values:
+    """The values of a traced generator."""
+
+    def __init__(self, tracing: _ToolTracing, span: Span) -> None:
+        self._tracing = tracing
+        self._span = span
+        self._items: list[Any] = []
+
+    def add(self, item: Any) -> None:
+        self._items.append(_lossy(item))
+
+    def ended(self, value: Any) -> None:
+        self._tracing.result(self._span, value, yields=self._items)
+
+    def left_early(self) -> None:
+        """Enter what came before the consumer left; without a result it is no whole answer."""
+        self._span.set_attribute(names.YIELDS_ATTR, dump(self._items))
+
+    def broke(self, error: Exception) -> None:  # noqa: ARG002 - the span says it already
+        self.left_early()
 
 
 def _lossy(value: Any) -> Any:
@@ -208,20 +217,45 @@ def _lossy(value: Any) -> Any:
     return plain
 
 
-def _current(span: Span) -> Any:
+@contextmanager
+def _current(span: Span) -> Iterator[Span]:
     """Make a span current, and mark it where the block raises; it is not ended.
 
     The end of an iterator is caught inside the block: it is no failure of the span.
     """
-    return trace.use_span(
-        span, end_on_exit=False, record_exception=True, set_status_on_exception=True
-    )
+    with trace.use_span(
+        span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+    ):
+        try:
+            yield span
+        except Exception as error:
+            _failed(span, error)
+            raise
 
 
-def _ending(span: Span) -> Any:
-    return trace.use_span(
-        span, end_on_exit=True, record_exception=True, set_status_on_exception=True
+@contextmanager
+def _ending(span: Span) -> Iterator[Span]:
+    try:
+        with _current(span):
+            yield span
+    finally:
+        span.end()
+
+
+def _failed(span: Span, error: Exception) -> None:
+    """Mark a span as failed; the text of an exception is masked like all others."""
+    if not span.is_recording():
+        return
+    message = _REDACTOR.text(str(error))
+    trail = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    span.record_exception(
+        error,
+        attributes={
+            "exception.message": message,
+            "exception.stacktrace": _REDACTOR.text(trail),
+        },
     )
+    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {message}"))
 
 
 class TracedLLM:
@@ -270,7 +304,7 @@ class TracedLLM:
                     except StopIteration:
                         early = False
                         return
-                chunks.append(as_chunk(to_plain(chunk)))
+                _note_chunk(chunks, chunk)
                 yield chunk
         finally:
             self._finish_stream(span, chunks, early=early)
@@ -290,12 +324,13 @@ class TracedLLM:
                     except StopAsyncIteration:
                         early = False
                         return
-                chunks.append(as_chunk(to_plain(chunk)))
+                _note_chunk(chunks, chunk)
                 yield chunk
         finally:
             self._finish_stream(span, chunks, early=early)
 
     def _start(self, request: LLMRequest) -> Span:
+        note_span(trace.get_current_span())
         model = request.model or _text(getattr(self.client, "model", None))
         provider = request.provider or _text(getattr(self.client, "provider", None))
         plain = request.to_json()
@@ -323,8 +358,12 @@ class TracedLLM:
     def _finish(self, span: Span, answer: Any) -> None:
         if not span.is_recording():
             return
-        response = as_response(answer)
-        plain = response.to_json()
+        try:
+            response = as_response(answer)
+            plain = response.to_json()
+        except (CassetteError, ValueError):  # the caller gets the answer as it is
+            span.set_attribute(names.RESPONSE_ATTR, dump(_lossy(answer)))
+            return
         if not self._include_raw:
             plain.pop("raw", None)
         output = [
@@ -341,6 +380,14 @@ class TracedLLM:
         elif early and span.is_recording():
             span.set_status(Status(StatusCode.ERROR, "the stream ended without a chunk"))
         span.end()
+
+
+def _note_chunk(chunks: list[StreamChunk], chunk: Any) -> None:
+    """Take note of a piece; one that is no chunk is kept as its text."""
+    try:
+        chunks.append(as_chunk(to_plain(chunk)))
+    except (TypeError, ValueError, AttributeError):
+        chunks.append(StreamChunk(raw=repr(chunk)))
 
 
 def aiter_of(source: Any) -> AsyncIterator[Any]:
