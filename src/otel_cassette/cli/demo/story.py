@@ -123,3 +123,26 @@ class Story:
             f"  {counted(len(marked), 'span')} of {path.name} carry {DIVERGED_ATTR}=true, "
             f"{len(own)} of them with a link to the recorded call"
         )
+
+    def _run(self, cassette: Cassette, instructions: str, *, live: bool = False) -> str:
+        """Run the agent behind the cassette; the traced wrappers outside, so that the replay has spans too."""
+        llm = wrap_llm(cassette.wrap_llm(agent.StandInModel() if live else None))
+        tools: dict[str, agent.Tool] = {
+            "lookup_order": wrap_tool(cassette.wrap_tool(agent.lookup_order)),
+            "refund": wrap_tool(cassette.wrap_tool(agent.refund)),
+        }
+        return agent.refund_agent(agent.QUESTION, llm, tools, instructions=instructions)
+
+    def _account(self, session: Session) -> None:
+        totals = session.summary
+        good = not totals.diverged and not totals.missed and not totals.unplayed
+        self._out.spans(
+            "  ",
+            ("identical" if good else "diverged", "good" if good else "bad"),
+            f": served {totals.served}, live {totals.live}, missed {totals.missed}, unplayed {totals.unplayed}",
+        )
+
+    def _heading(self, number: int, title: str, rest: str) -> None:
+        if number > 1:
+            self._out.line()
+        self._out.spans((f"{number}. {title}", "heading"), f": {rest}")
