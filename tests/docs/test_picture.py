@@ -17,12 +17,12 @@ _TEXT = re.compile(
 
 
 def lines_of(svg: str) -> list[str]:
-    """Return the lines of text in a picture of a terminal, without its title."""
+    """Return the lines of text in a picture of a terminal, without its title and without spaces."""
     rows: dict[float, list[tuple[float, str]]] = defaultdict(list)
     for match in _TEXT.finditer(svg):
         if "title" not in match["class"]:
             rows[float(match["y"])].append((float(match["x"]), html.unescape(match["text"])))
-    return [" ".join("".join(t for _, t in sorted(rows[y])).split()) for y in sorted(rows)]
+    return ["".join("".join(t for _, t in sorted(rows[y])).split()) for y in sorted(rows)]
 
 
 def test_the_picture_is_of_today() -> None:
@@ -33,7 +33,7 @@ def test_the_picture_is_of_today() -> None:
         timeout=60,
         check=True,
     )
-    printed = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    printed = ["".join(line.split()) for line in done.stdout.splitlines()]
     shown = lines_of(PICTURE.read_text(encoding="utf-8"))
     again = "run `python scripts/make_demo_svg.py`"
     assert [line for line in shown if line] == [line for line in printed if line], again
