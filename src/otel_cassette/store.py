@@ -25,10 +25,13 @@ LaneKey = tuple[ParentRef | None, EntryKind]
 class Ticket:
     """One call under way; its number is its arrival."""
 
-    __slots__ = ("kind", "number", "parent", "record")
+    __slots__ = ("kind", "number", "parent", "record", "take")
 
-    def __init__(self, number: int, kind: EntryKind, parent: Ticket | ParentRef | None) -> None:
+    def __init__(
+        self, number: int, kind: EntryKind, parent: Ticket | ParentRef | None, take: int = 0
+    ) -> None:
         self.number = number
+        self.take = take
         self.kind: EntryKind = kind
         self.parent = parent
         self.record: dict[str, Any] | None = None
@@ -78,8 +81,9 @@ class Journal:
         self._lock = threading.RLock()
         self._base = list(records)
         self._take: list[Ticket] = []
-        self._patches: list[tuple[Any, dict[str, Any]]] = []
+        self._patches: list[tuple[Ticket, Any]] = []
         self._number = 0
+        self._take_number = 0
         self._offsets: dict[LaneKey, int] = {}
         self._made: Assembled | None = None
         self._made_of = 0
@@ -109,7 +113,7 @@ class Journal:
         """Return a ticket for a call that starts now."""
         with self._lock:
             self._number += 1
-            return Ticket(self._number, kind, parent)
+            return Ticket(self._number, kind, parent, self._take_number)
 
     def succeed(self, ticket: Ticket, record: dict[str, Any]) -> None:
         """Enter a call that answered; *record* holds the fields of its entry but the index."""
@@ -121,21 +125,25 @@ class Journal:
 
     def _enter(self, ticket: Ticket, record: dict[str, Any]) -> None:
         with self._lock:
-            if ticket.record is None:
-                self._take.append(ticket)
+            is_new = ticket.record is None
             ticket.record = record  # a call that was tried again is what its last try gave
+            if is_new and ticket.take == self._take_number:
+                self._take.append(ticket)
+            elif is_new:
+                self._base += _late(ticket, self._base)
             self._made = None
         for listener in self._listeners:
             listener(ticket)
 
-    def patch(self, decision: Any, record: dict[str, Any]) -> None:
+    def patch(self, ticket: Ticket, decision: Any, record: dict[str, Any]) -> None:
         """Enter the new recording of a played call: in place of its entry, or after the last.
 
         Which of the two is settled when the recording is read: the entry may be taken back by a
         later equal call (`engine/policy.py`).
         """
         with self._lock:
-            self._patches.append((decision, record))
+            ticket.record = record
+            self._patches.append((ticket, decision))
             self._made = None
 
     def extend(self, records: Iterable[CassetteEntry | CassetteFailure]) -> None:
@@ -164,6 +172,7 @@ class Journal:
         with self._lock:
             self._base = self.assembled().records
             self._clear_take()
+            self._take_number += 1
             self._offsets = dict(offsets or {})
 
     def taken(self) -> dict[LaneKey, int]:
@@ -268,32 +277,58 @@ def _is_inside(record: RecordedCall, parents: set[ParentRef]) -> bool:
     return False
 
 
-def _apply_patches(
-    base: list[CassetteEntry | CassetteFailure], patches: list[tuple[Any, dict[str, Any]]]
+def _late(
+    ticket: Ticket, base: Sequence[CassetteEntry | CassetteFailure]
 ) -> list[CassetteEntry | CassetteFailure]:
-    """Return the base with new recordings in place of what they diverged from, or appended."""
-    if not patches:
-        return list(base)
+    """Return a call that finished after its take was settled: it comes last in its lane."""
+    parent = None if isinstance(ticket.parent, Ticket) else ticket.parent
+    lane = [r for r in base if isinstance(r, CassetteEntry) and r.kind == ticket.kind]
+    count = max((r.index for r in lane if r.parent == parent), default=-1) + 1
+    alone = Ticket(ticket.number, ticket.kind, parent)
+    alone.record = ticket.record
+    return index_take([alone], {(parent, ticket.kind): count})
+
+
+def _apply_patches(
+    base: list[CassetteEntry | CassetteFailure], patches: list[tuple[Ticket, Any]]
+) -> list[CassetteEntry | CassetteFailure]:
+    """Return the base with new recordings in place of what they diverged from, or appended.
+
+    In the order in which the calls began; those made inside a new recording go with it.
+    """
     result = list(base)
+    if not patches:
+        return result
     places = {
         (r.parent, r.kind, r.index): i for i, r in enumerate(result) if isinstance(r, CassetteEntry)
     }
     last: dict[LaneKey, int] = {}
     for parent, kind, index in places:
         last[parent, kind] = max(last.get((parent, kind), -1), index)
-    for decision, record in patches:
+    refs: dict[int, ParentRef] = {}
+    for ticket, decision in sorted(patches, key=lambda patch: patch[0].number):
+        around = ticket.parent
+        if isinstance(around, Ticket):
+            around = refs.get(around.number)
+            if around is None:
+                continue  # the call around it has not finished, or failed
+        lane: LaneKey = (around, ticket.kind)
         departure = decision.departure
         item = departure.item if departure is not None else decision.item
-        parent, kind = decision.call.parent, decision.call.kind
         entry = item.entry if item is not None else None
-        at = None if entry is None else places.get((parent, kind, entry.index))
-        if at is not None and entry is not None:
-            result[at] = CassetteEntry.model_construct(**record, parent=parent, index=entry.index)
-            continue
-        last[parent, kind] = last.get((parent, kind), -1) + 1
-        result.append(
-            CassetteEntry.model_construct(**record, parent=parent, index=last[parent, kind])
-        )
+        is_there = entry is not None and (*lane, entry.index) in places
+        if entry is not None and is_there:
+            index = entry.index
+        else:
+            index = last[lane] = last.get(lane, -1) + 1
+        made = CassetteEntry.model_construct(**(ticket.record or {}), parent=around, index=index)
+        refs[ticket.number] = ParentRef(ticket.kind, index, around)
+        place = (*lane, index)
+        if is_there:
+            result[places[place]] = made
+        else:
+            places[place] = len(result)
+            result.append(made)
     return result
 
 

@@ -21,7 +21,6 @@ from otel_cassette.model.entry import EntryKind
 from otel_cassette.session import names
 from otel_cassette.session.callers import current_caller
 
-
 if TYPE_CHECKING:
     from otel_cassette.session.playback import Playback, Step
 

@@ -24,11 +24,9 @@ from otel_cassette.model.entry import (
     EntrySource,
     ParentRef,
 )
-
 from otel_cassette.redaction import Redactor, mask_call
 from otel_cassette.session.callers import current_caller
 from otel_cassette.session.failures import rebuild_failure
-
 from otel_cassette.session.marks import CallSite, CurrentSpan, Watcher
 from otel_cassette.store import Journal, Ticket
 
@@ -265,8 +263,9 @@ class Playback:
             call.inside_unknown = call.parent is None
         decision = self.engine.decide(call)
         ticket = None
-        if decision.action == "live" and self.options.record_new:
-            ticket = self.journal.begin(kind, call.parent)
+        if decision.action == "live" and self.options.record_new and self.mode == "fallthrough":
+            around = inside.ticket if inside is not None and inside.playback is self else None
+            ticket = self.journal.begin(kind, around or call.parent)
         step = Step(self, call, decision, ticket)
         if ticket is not None:
             step.source = caller.source()
@@ -289,7 +288,7 @@ class Playback:
         self.engine.live_result(step.decision, record.get("response"))
         if step.ticket is not None:
             self._recorded += 1
-            self.journal.patch(step.decision, record)
+            self.journal.patch(step.ticket, step.decision, record)
 
     def _masked(self, record: dict[str, Any]) -> dict[str, Any]:
         if self.redactor is None:
