@@ -15,6 +15,7 @@ from opentelemetry import trace
 
 from otel_cassette.harness.values import jsonable
 from otel_cassette.redaction import Redactor
+from otel_cassette.session.names import EVALUATION_SPAN
 
 EVALUATION_EVENT = "gen_ai.evaluation.result"
 EVALUATION_NAME = "gen_ai.evaluation.name"
@@ -33,7 +34,7 @@ def add_evaluation_event(name: str, value: Any) -> None:
     if span.is_recording():
         span.add_event(EVALUATION_EVENT, attributes)
         return
-    with trace.get_tracer("otel_cassette").start_as_current_span("cassette.evaluation") as own:
+    with trace.get_tracer("otel_cassette").start_as_current_span(EVALUATION_SPAN) as own:
         own.add_event(EVALUATION_EVENT, attributes)
 
 

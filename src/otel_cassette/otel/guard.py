@@ -14,6 +14,8 @@ from typing import Any
 
 from opentelemetry import metrics
 
+from otel_cassette.session import names
+
 _logger = logging.getLogger("otel_cassette")
 _LOG_EVERY_S = 60.0
 _MAX_LINES = 100
@@ -82,9 +84,9 @@ class Troubles:
         if self._counter is None:
             meter = metrics.get_meter("otel_cassette")
             self._counter = meter.create_counter(
-                "otel_cassette.recording.problems",
+                names.PROBLEMS_METRIC,
                 unit="{problem}",
-                description="Spans or log records that could not be recorded, and why",
+                description="What failed in callbacks of otel-cassette, and why",
             )
         self._counter.add(1, {"problem": label})
 

@@ -99,7 +99,7 @@ _SCOPED_NAMES: Final[Mapping[tuple[str, str], EntryKind]] = {
 _TOOL_PREFIX: Final = "execute_tool "
 _HAYSTACK_LLM: Final = "haystack.agent.step.llm"
 _LANGCHAIN_SCOPE: Final = "openinference.instrumentation.langchain"
-_TOOL_NAME_KEYS: Final = ("gen_ai.tool.name", "tool.name", "cassette.tool.name")
+_TOOL_NAME_KEYS: Final = ("gen_ai.tool.name", "tool.name")
 
 
 def kind_of(

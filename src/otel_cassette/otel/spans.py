@@ -145,8 +145,11 @@ def write_own_span(
         context = trace.set_span_in_context(site.spans[0], context)
     attributes = marks.all_attributes(divergence)
     attributes[names.MODE_ATTR] = step.playback.mode
-    if step.playback.session is not None:
-        attributes[names.ID_ATTR] = step.playback.session.id
+    session: Session | None = step.playback.session
+    if session is not None:
+        attributes[names.ID_ATTR] = session.id
+        if session.source:
+            attributes[names.SOURCE_ATTR] = marks.bounded(session.source)
     decision = step.decision
     recorded = None if decision is None else decision.entry or decision.failure
     span = marks.tracer().start_span(

@@ -54,6 +54,7 @@ class Session:
         faults: What failed in our own span callbacks, one line each; the user's calls were not
             affected.
         claims: Places of entries that live spans expect, with what holds them.
+        source: What the recording is: its file, or its trace; None for one that was just made.
     """
 
     def __init__(self, owner: Any, playback: Playback) -> None:
@@ -65,6 +66,7 @@ class Session:
         self.span_content = not content_capture_is_off()
         self.faults: list[str] = []
         self.claims: dict[tuple[EntryKind, int], object] = {}
+        self.source: str | None = None
         self._summary: Totals | None = None
         self._before_fork = Totals()
         self._tool_names: frozenset[str] | None = None
@@ -156,7 +158,7 @@ class SessionBlock:
         keys: Stand-ins for missing provider keys that are set inside the block, if any.
         span: Whether the block opens the span `cassette.replay`.
         on_exit: Called when the block is left without an exception, after the totals are final.
-        source: What the recording is, for the span.
+        source: What the recording is, for the spans.
         span_content: Whether marks may carry text of requests. None: unless content capture was
             switched off explicitly in the environment.
     """
@@ -179,7 +181,7 @@ class SessionBlock:
         self._keys = keys
         self._with_span = span
         self._on_exit = on_exit
-        self._source = source
+        session.source = source
         self._token: Any = None
         self._span: Span | None = None
 
@@ -207,8 +209,8 @@ class SessionBlock:
             names.ID_ATTR: self.session.id,
             names.MODE_ATTR: self.session.playback.mode,
         }
-        if self._source:
-            attributes[names.SOURCE_ATTR] = bounded(self._source)
+        if self.session.source:
+            attributes[names.SOURCE_ATTR] = bounded(self.session.source)
         outer = trace.get_current_span(context).get_span_context()
         span = tracer().start_span(names.REPLAY_SPAN, context, attributes=attributes)
         self._span = span

@@ -26,5 +26,7 @@ def count(totals: Totals, mode: str) -> None:
         names.DIVERGED_METRIC: totals.diverged,
     }
     for metric in names.METRICS:
+        if metric.key not in values:
+            continue
         counter = meter.create_counter(metric.key, unit=metric.unit, description=metric.meaning)
         counter.add(values[metric.key], {names.MODE_ATTR: mode})

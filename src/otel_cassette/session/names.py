@@ -40,11 +40,13 @@ SERVED_METRIC = "cassette.calls.served"
 LIVE_METRIC = "cassette.calls.live"
 MISSED_METRIC = "cassette.calls.missed"
 DIVERGED_METRIC = "cassette.calls.diverged"
+PROBLEMS_METRIC = "cassette.problems"
 
 TRACESTATE_KEY = "cassette"
 DIVERGENCE_EVENT = "cassette.divergence"
 DIVERGENCE_SPAN = "cassette.divergence"
 REPLAY_SPAN = "cassette.replay"
+EVALUATION_SPAN = "cassette.evaluation"
 OWN_SPAN_PREFIX = "cassette."
 """Begins the names of spans that show a replay; they are never entries."""
 
@@ -65,7 +67,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One counter: its name, unit, and what it counts. Its attribute is `cassette.mode`."""
+    """One counter: its name, unit, and what it counts; those of calls say `cassette.mode` too."""
 
     key: str
     unit: str
@@ -85,8 +87,13 @@ ATTRIBUTES: tuple[Name, ...] = (
         "as above",
         "one line: which call, which fields; on roots JSON of the first divergence",
     ),
-    Name(ID_ATTR, "string", "replay span, own span", "random id of the session"),
-    Name(MODE_ATTR, "string", "replay span, own span", "strict, lenient or fallthrough"),
+    Name(ID_ATTR, "string", "replay span, own span", "random id of one replay"),
+    Name(
+        MODE_ATTR,
+        "string",
+        "replay span, own span, call span marked at its start",
+        "strict, lenient or fallthrough",
+    ),
     Name(KIND_ATTR, "string", "call span, own span", "llm, tool, retrieval or embedding"),
     Name(
         INDEX_ATTR,
@@ -94,7 +101,12 @@ ATTRIBUTES: tuple[Name, ...] = (
         "call span, own span",
         "0-based place of the call in the sequence of its kind",
     ),
-    Name(SOURCE_ATTR, "string", "replay span", "the recording's trace id, or its file"),
+    Name(
+        SOURCE_ATTR,
+        "string",
+        "replay span, own span",
+        "the recording: its file as it was given, or its trace",
+    ),
     Name(TIE_ATTR, "bool", "call span", "the entry was chosen among equal ones by order alone"),
     Name(
         REASON_ATTR,
@@ -146,6 +158,11 @@ METRICS: tuple[Metric, ...] = (
     Metric(LIVE_METRIC, "{call}", "calls of replays that went to the real thing"),
     Metric(MISSED_METRIC, "{call}", "calls of replays that got no answer"),
     Metric(DIVERGED_METRIC, "{call}", "divergences of replays"),
+    Metric(
+        PROBLEMS_METRIC,
+        "{problem}",
+        "what failed in our own callbacks, by `problem`; the program was not affected",
+    ),
 )
 
 SPANS: tuple[tuple[str, str], ...] = (
@@ -154,6 +171,7 @@ SPANS: tuple[tuple[str, str], ...] = (
         DIVERGENCE_SPAN,
         "one a divergence, child of the call's span, with a link to the recorded span",
     ),
+    (EVALUATION_SPAN, "holds the event of a score that was given outside of any span"),
 )
 EVENTS: tuple[tuple[str, str], ...] = (
     (DIVERGENCE_EVENT, "on the diverged call's span and on its own span: the diff, or digests"),
