@@ -4,12 +4,14 @@
     ```console     lines after `$ ` are run in a shell; what follows them is their output
     ```text        directly after a python block: what that block prints
     ```json        parsed
+    ```mermaid     a diagram
 
 A comment in front of a block changes that:
 
     <!-- output of: COMMAND -->       a text block: what the command prints
     <!-- shown, not run: REASON -->   anything else; REASON names what tests it, or why nothing can
-    <!-- setup: COMMAND -->           anywhere: run in the shell at that place, not shown
+    <!-- setup: COMMAND -->           anywhere: run in the shell at that place, not shown; $ROOT is
+                                      the repository
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ def shell(command: str) -> str:
             filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
         ),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "ROOT": str(ROOT),
     }
     env.pop("FORCE_COLOR", None)
     command = re.sub(r"^otel-cassette\b", "python -m otel_cassette", command)
@@ -116,7 +119,7 @@ def run_page(path: Path) -> list[str]:
             printed = None
         elif block.language == "json":
             json.loads(block.body)
-        else:
+        elif block.language != "mermaid":
             wrong.append(f"{block.place}: a {block.language or 'nameless'} block that nothing runs")
     return wrong
 
