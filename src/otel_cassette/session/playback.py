@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from otel_cassette.diff import ReplayDivergence
@@ -121,6 +121,36 @@ class Step:
         self.playback.finish(self, record, failed=True)
 
 
+@dataclass(slots=True)
+class _Take:
+    """Calls recorded in one go.
+
+    Attributes:
+        offsets: How many calls of each lane came before.
+        steps: The calls, in the order in which they began.
+    """
+
+    offsets: dict[LaneKey, int]
+    steps: list[Step] = field(default_factory=list)
+
+    def outcomes(self) -> list[CallOutcome]:
+        """Return one outcome for each call that has finished."""
+        counts: dict[tuple[Any, EntryKind], int] = dict(self.offsets)
+        made: list[CallOutcome] = []
+        for step in self.steps:
+            ticket = step.ticket
+            if ticket is None or ticket.record is None:
+                continue
+            lane = (ticket.parent, ticket.kind)
+            index = counts.get(lane, 0)
+            failed = bool(ticket.record.get("failed"))
+            counts[lane] = index + (not failed)
+            flags = ("failure",) if failed else ()
+            span_id = step.source.span_id if step.source is not None else None
+            made.append(CallOutcome(ticket.kind, index, None, "recorded", flags, span_id=span_id))
+        return made
+
+
 class Playback:
     """Plays from, or records into, one journal.
 
@@ -155,7 +185,8 @@ class Playback:
         self._watcher: Watcher = watcher or CurrentSpan()
         self._engine: Engine | None = None
         self._engine_base: dict[LaneKey, int] | None = None
-        self._finished: list[Engine] = []
+        self._history: list[Engine | _Take] = []
+        self._take: _Take | None = None
         self._recorded = 0
         self._lock = threading.RLock()
 
@@ -176,8 +207,10 @@ class Playback:
             if mode == "record":
                 offsets = self._engine.played() if self._engine is not None else self._engine_base
                 self.journal.settle(offsets)
-                self._retire()
+                self._engine = None
+                self._begin_take(offsets)
             elif was == "record":
+                self._take = None
                 self._engine_base = self.journal.taken()
                 self.journal.settle()
             elif self._engine is not None:
@@ -189,13 +222,14 @@ class Playback:
             self.journal.settle()
             self._engine = None
             self._engine_base = None
-            self._finished = []
+            self._history = []
+            self._take = None
             self._recorded = 0
 
-    def _retire(self) -> None:
-        if self._engine is not None:
-            self._finished.append(self._engine)
-            self._engine = None
+    def _begin_take(self, offsets: dict[LaneKey, int] | None = None) -> _Take:
+        self._take = _Take(dict(offsets or {}))
+        self._history.append(self._take)
+        return self._take
 
     @property
     def engine(self) -> Engine:
@@ -214,6 +248,7 @@ class Playback:
                 self._engine = Engine(self.journal.assembled().records, settings, self.comparer)
                 if self._engine_base:
                     self._engine.skip(self._engine_base)
+                self._history.append(self._engine)
             return self._engine
 
     # -- calls ----------------------------------------------------------------------------------
@@ -241,7 +276,9 @@ class Playback:
         if self.options.mode == "record":
             around = inside.ticket if inside is not None and inside.playback is self else None
             live = LiveCall(kind, plain, name=name)
-            step = Step(self, live, None, self.journal.begin(kind, around))
+            with self._lock:
+                step = Step(self, live, None, self.journal.begin(kind, around))
+                (self._take or self._begin_take()).steps.append(step)
             step.source = current_caller().source()
             return step
         caller = current_caller()
@@ -319,12 +356,15 @@ class Playback:
 
     def _engines(self) -> Iterable[Engine]:
         with self._lock:
-            return [*self._finished, *([self._engine] if self._engine is not None else [])]
+            return [part for part in self._history if isinstance(part, Engine)]
 
     @property
     def calls(self) -> list[CallOutcome]:
         """One outcome for each call so far, in call order."""
-        return [outcome for engine in self._engines() for outcome in engine.calls]
+        with self._lock:
+            history = list(self._history)
+        parts = [part.calls if isinstance(part, Engine) else part.outcomes() for part in history]
+        return [outcome for part in parts for outcome in part]
 
     @property
     def divergences(self) -> list[ReplayDivergence]:
