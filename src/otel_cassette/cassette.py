@@ -39,6 +39,7 @@ from otel_cassette.model.entry import (
 )
 from otel_cassette.model.span import Trace
 from otel_cassette.otel.journaling import SpooledRecording
+from otel_cassette.otel.recover import recover_missing
 from otel_cassette.otel.spans import WATCHER
 from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
@@ -458,6 +459,8 @@ class Cassette:
     ) -> Cassette:
         """Return the cassette saved at *path*; the other arguments are those of `Cassette`.
 
+        Where there is none, but a recording of it whose process died, that is recovered.
+
         Rules of the header are in force; *ignore* and *normalize* add to them, and *normalize* has
         to hold the functions that the header names. The redaction that was in force at recording
         is applied to live requests; *redact* replaces it. A file that names none has the
@@ -468,6 +471,7 @@ class Cassette:
             CassetteFormatError: When it is no cassette; says file, line and reason.
             CassetteError: When a normalising function of the header was not given.
         """
+        recover_missing(path)
         document = read_document(path)
         header = document.header
         try:
@@ -633,6 +637,9 @@ class RecordingBlock(SessionBlock):
         try:
             super().__exit__(exc_type, exc, traceback)
         finally:
+            source = self._cassette._journal.source  # noqa: SLF001 - as in _save
+            if source is not None and source.report.spans:
+                self._cassette.report = source.report
             if self._spooled is not None:
                 self._spooled.finish(saved=self._saved)
             if self._claim is not None:

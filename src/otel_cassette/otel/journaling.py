@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from otel_cassette.document.lines import header_json
 from otel_cassette.model.entry import CassetteHeader, ParentRef, parent_json
+from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
 from otel_cassette.otel.masking import has_path_rules
 from otel_cassette.otel.source import CassetteSource
@@ -47,55 +48,47 @@ class SpooledRecording:
         self._journal = journal
         self._redactor = redactor
         self._path = Path(path)
-        self._header = header
         self._troubles = Troubles("recording")
         self._source = CassetteSource.of(journal, redactor)
         self._earlier = spools_of(self._path)
-        self._spool: Spool | None = None
+        self._spool = Spool(self._path, header_json(header))
         self._stop: Callable[[], None] | None = None
-        self._calls = 0
 
     def start(self) -> None:
-        """Open the spool; a folder that cannot be written is said when the cassette is saved."""
-        try:
-            self._spool = Spool(self._path, header_json(self._header))
-        except OSError as error:
-            self._troubles.raised("opening the spool", error, lost="calls are not on disk yet")
-            return
+        """Write from now on; a folder that cannot be written is said when the cassette is saved."""
         if not has_path_rules(self._redactor):
             self._source.spool = self._spool
         self._stop = self._journal.listen(self._write)
+        after_fork(self._spool.forget)
 
     def finish(self, *, saved: bool) -> None:
         """Close the spool: it goes where the cassette was saved, with those it replaces."""
         if self._stop is not None:
             self._stop()
-        spool, self._spool = self._spool, None
-        if spool is None:
-            return
-        spans = len(self._source.spans) if self._source.spool is spool else 0
         self._source.spool = None
-        kept = not saved and bool(self._calls or spans)
-        spool.close(remove=not kept)
+        self._spool.close(remove=saved)
         if saved:
             for path in self._earlier:
                 path.unlink(missing_ok=True)
-        if kept:
-            _logger.warning(
-                "the recording %s was not saved; its finished calls are kept in %s: "
-                "otel_cassette.recover(%r) makes a cassette of them",
-                self._path,
-                spool.path,
-                str(self._path),
-            )
+        self._say_what_is_left(saved=saved)
+
+    def _say_what_is_left(self, *, saved: bool) -> None:
+        left = spools_of(self._path)
+        if not left:
+            return
+        why = "forked processes recorded calls of their own" if saved else "it was not saved"
+        _logger.warning(
+            "recording %s: %s; finished calls are kept in %s: otel_cassette.recover(%r) makes a "
+            "cassette of them",
+            self._path,
+            why,
+            ", ".join(map(str, left)),
+            str(self._path),
+        )
 
     def _write(self, ticket: Ticket) -> None:
-        spool = self._spool
-        if spool is None:
-            return
         try:
-            spool.write_call(self._call(ticket))
-            self._calls += 1
+            self._spool.write_call(self._call(ticket))
         except Exception as error:  # noqa: BLE001 - the program's own call must not fail by this
             self._troubles.raised("spooling a call", error, lost="it is in memory only")
 

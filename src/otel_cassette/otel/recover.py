@@ -70,6 +70,19 @@ def recover(source: str | os.PathLike[str]) -> list[Path]:
     return _recover_all(found)
 
 
+def recover_missing(path: str | os.PathLike[str]) -> bool:
+    """Recover the cassette *path* if there is none but a recording that was left behind; say so."""
+    target = Path(path)
+    if target.exists() or not spools_of(target):
+        return False
+    found = recover(target)
+    if found:
+        _logger.warning(
+            "%s was never saved: its process died. It was recovered from what had finished", target
+        )
+    return bool(found)
+
+
 def _recover_all(found: Iterable[Path]) -> list[Path]:
     written: list[Path] = []
     by_target: dict[Path, list[Path]] = {}

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from opentelemetry import trace
 
 from otel_cassette.assemble import Assembly, AssemblyReport, assemble
+from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.joining import Accounts, Record, TicketFacts, join
 from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
 from otel_cassette.redaction import Redactor
@@ -36,6 +37,7 @@ class CassetteSource(SpanTake):
         self.facts: dict[int, TicketFacts] = {}
         self._assembly = Assembly()
         self._assembled_version = 0
+        after_fork(self.renew_lock)
 
     @classmethod
     def of(

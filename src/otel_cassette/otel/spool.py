@@ -36,48 +36,63 @@ _CLAIMED = ".recovering"
 
 
 class Spool:
-    """One open spool file.
+    """One spool file, made when the first line is written.
 
     Args:
         target: The cassette file it stands for; the spool lies beside it.
         header: Header of the cassette as JSON.
 
-    Raises:
-        OSError: When the file cannot be made.
+    Attributes:
+        path: The file; None before the first line.
+        bytes_written: How much was written, header included.
     """
 
     def __init__(self, target: Path, header: dict[str, Any]) -> None:
         self.target = target
+        self.path: Path | None = None
         self.bytes_written = 0
-        target.parent.mkdir(parents=True, exist_ok=True)
-        name = f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
-        self.path = target.parent / name
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self._fd = os.open(self.path, flags, 0o600)
+        self._header = header
+        self._fd = -1
+        self._closed = False
         self._lock = threading.Lock()
-        if fcntl is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        head = {
-            "format": SPOOL_FORMAT,
-            "version": SPOOL_VERSION,
-            "target": target.name,
-            "pid": os.getpid(),
-            "header": header,
-        }
-        self.write(json.dumps(head, ensure_ascii=False).encode() + b"\n")
 
     def write(self, lines: bytes) -> None:
         """Append whole lines; they are the system's when this returns.
 
         Raises:
-            OSError: When they could not be written, or the spool is closed.
+            OSError: The file could not be made or written, or the spool is closed.
         """
         with self._lock:
-            view = memoryview(lines)
-            while view:
-                count = os.write(self._fd, view)
-                view = view[count:]
-            self.bytes_written += len(lines)
+            if self._fd < 0:
+                self._open()
+            self._append(lines)
+
+    def _open(self) -> None:
+        if self._closed:
+            msg = f"the spool of {self.target} is closed"
+            raise OSError(msg)
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        name = f".{self.target.name}.{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        path = self.target.parent / name
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self._fd = os.open(path, flags, 0o600)
+        self.path = path
+        if fcntl is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        head = {
+            "format": SPOOL_FORMAT,
+            "version": SPOOL_VERSION,
+            "target": self.target.name,
+            "pid": os.getpid(),
+            "header": self._header,
+        }
+        self._append(json.dumps(head, ensure_ascii=False).encode() + b"\n")
+
+    def _append(self, lines: bytes) -> None:
+        view = memoryview(lines)
+        while view:
+            view = view[os.write(self._fd, view) :]
+        self.bytes_written += len(lines)
 
     def write_call(self, call: dict[str, Any]) -> None:
         """Append a call that a wrapper recorded.
@@ -92,15 +107,17 @@ class Spool:
         """Close the file; *remove* it where its cassette was written."""
         with self._lock:
             fd, self._fd = self._fd, -1
+            self._closed = True
         if fd >= 0:
             os.close(fd)
-        if remove:
+        if remove and self.path is not None:
             self.path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Let go of the file in a forked process: it is its parent's, and so is the lock."""
+        """Let go of the file in a forked process, which gets one of its own with its first line."""
         self._lock = threading.Lock()
         fd, self._fd = self._fd, -1
+        self.path, self.bytes_written = None, 0
         if fd >= 0:
             os.close(fd)
 

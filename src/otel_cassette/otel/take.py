@@ -141,6 +141,10 @@ class SpanTake:
             for record in self.spans:
                 self._write(spool, record)
 
+    def renew_lock(self) -> None:
+        """Have a free lock in a forked process: a thread that is gone may have held the old one."""
+        self._lock = threading.RLock()
+
     def clear(self) -> None:
         """Forget everything; what is still open stays."""
         with self._lock:
