@@ -44,8 +44,13 @@ if TYPE_CHECKING:
     from otel_cassette.model.messages import Message, TextPart, ToolCallPart, ToolCallResponsePart
     from otel_cassette.model.span import Trace
     from otel_cassette.otel.claims import Claim, current_claim
+    from otel_cassette.otel.exporter import CassetteSpanExporter
     from otel_cassette.otel.install import Installation, install
     from otel_cassette.otel.late import MarkingSpanExporter
+    from otel_cassette.otel.logs import CassetteLogRecordProcessor
+    from otel_cassette.otel.processor import CassetteSpanProcessor
+    from otel_cassette.otel.recover import recover
+    from otel_cassette.otel.reporting import RecordingReport
     from otel_cassette.otel.sampler import ReplaySampler
     from otel_cassette.redaction import RedactionRule
     from otel_cassette.session import Session
@@ -67,8 +72,11 @@ __all__ = [
     "CassetteFormatError",
     "CassetteHeader",
     "CassetteLLM",
+    "CassetteLogRecordProcessor",
     "CassetteMissError",
     "CassetteMode",
+    "CassetteSpanExporter",
+    "CassetteSpanProcessor",
     "CassetteWriteError",
     "Claim",
     "Comparison",
@@ -82,6 +90,7 @@ __all__ = [
     "Message",
     "NetworkBlockedError",
     "RecordedCallError",
+    "RecordingReport",
     "RedactionRule",
     "ReplayDivergence",
     "ReplaySampler",
@@ -100,6 +109,7 @@ __all__ = [
     "llm_key",
     "load_trace",
     "read_traces",
+    "recover",
     "request_diff",
     "tool_key",
     "wrap_llm",
@@ -166,11 +176,16 @@ _EXPORTS = {
         "Claim",
         "current_claim",
     ),
+    "otel.exporter": ("CassetteSpanExporter",),
     "otel.install": (
         "Installation",
         "install",
     ),
     "otel.late": ("MarkingSpanExporter",),
+    "otel.logs": ("CassetteLogRecordProcessor",),
+    "otel.processor": ("CassetteSpanProcessor",),
+    "otel.recover": ("recover",),
+    "otel.reporting": ("RecordingReport",),
     "otel.sampler": ("ReplaySampler",),
     "redaction": ("RedactionRule",),
     "session": ("Session",),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from otel_cassette.assemble import AssemblyReport
 from otel_cassette.model.entry import (
     CassetteEntry,
     CassetteFailure,
@@ -57,6 +58,11 @@ class CallSource(Protocol):
     @property
     def version(self) -> int:
         """Changes whenever there is more to tell."""
+        ...
+
+    @property
+    def report(self) -> AssemblyReport:
+        """What became of each span so far."""
         ...
 
     def join(
