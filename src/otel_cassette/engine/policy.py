@@ -273,8 +273,6 @@ class Engine:
         found = lane.find_equal(call, claim)
         if found is not None:
             item = found.item
-            lowest = lane.lowest_free(None)
-            reordered = item.entry is not None and lowest is not None and lowest.place < item.place
             if isinstance(item.reserved, Departure):
                 self._taken_back(item.reserved)
                 item.reserved = None
@@ -284,8 +282,6 @@ class Engine:
             else:
                 lane.arrivals += 1
                 decision = self._serve(call, index, item, found.comparison)
-                if reordered:
-                    decision.flags.append("reordered")
             if found.tie:
                 decision.flags.append("tie")
             return decision
@@ -409,7 +405,8 @@ class Engine:
     def calls(self) -> list[CallOutcome]:
         """One outcome for each call so far, in call order."""
         with self._lock:
-            return [self._outcome(decision) for decision in self._decisions]
+            late = self._reordered()
+            return [self._outcome(d, reordered=id(d) in late) for d in self._decisions]
 
     @property
     def divergences(self) -> list[ReplayDivergence]:
@@ -474,14 +471,30 @@ class Engine:
         item = self._item((entry.parent, entry.kind), entry.index)
         return item is not None and not item.consumed and item.reserved is None
 
-    def _outcome(self, decision: Decision) -> CallOutcome:
+    def _reordered(self) -> set[int]:
+        """Return the decisions that took an entry before a later call took one recorded earlier."""
+        if self.settings.match == "index":
+            return set()
+        lowest: dict[LaneKey, int] = {}
+        found: set[int] = set()
+        for decision in reversed(self._decisions):
+            if decision.verdict != "identical" or decision.entry is None:
+                continue
+            lane: LaneKey = (decision.call.parent, decision.call.kind)
+            index = decision.entry.index
+            if index > lowest.get(lane, index):
+                found.add(id(decision))
+            lowest[lane] = min(index, lowest.get(lane, index))
+        return found
+
+    def _outcome(self, decision: Decision, *, reordered: bool = False) -> CallOutcome:
         comparison = decision.comparison
         return CallOutcome(
             kind=decision.call.kind,
             index=decision.index,
             entry=decision.entry or decision.failure,
             verdict=decision.verdict,
-            flags=tuple(decision.flags),
+            flags=(*decision.flags, "reordered") if reordered else tuple(decision.flags),
             scope=None if comparison is None else tuple(sorted(comparison.scope)),
             span_id=decision.call.span_id,
             divergence=self.describe(decision),
