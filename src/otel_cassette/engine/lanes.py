@@ -90,6 +90,7 @@ class Lane:
         self._texts: dict[bytes, Item | Bucket] | None = None
         self._text_home: dict[int, Bucket] = {}
         self._free = 0
+        self._low = 0
         self._by_name: dict[str | None, Queue] | None = None
 
     def consume(self, item: Item) -> None:
@@ -108,6 +109,14 @@ class Lane:
             found.bucket.guessed(found.item)
         self._callers.bind(call, found.item, certain=not found.tie)
         self.consume(found.item)
+
+    def lowest(self) -> Item | None:
+        """Return the first entry that no call consumed, reserved ones included."""
+        while self._low < len(self.items) and (
+            self.items[self._low].consumed or self.items[self._low].entry is None
+        ):
+            self._low += 1
+        return self.items[self._low] if self._low < len(self.items) else None
 
     def lowest_free(self, name: str | None) -> Item | None:
         """Return the first entry that is neither consumed nor reserved, of *name* if there is one."""
