@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from otel_cassette.cli import demo, diff, from_trace, show
+from otel_cassette.cli import demo, diff, from_trace, record, replay, show
 from otel_cassette.cli.output import Output, printable
 from otel_cassette.cli.rendering import run_line
 from otel_cassette.errors import CassetteError, CassetteFormatError
@@ -34,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"otel-cassette {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, from_trace, show, diff):
+    for command in (demo, record, replay, from_trace, show, diff):
         command.add_parser(commands)
     return parser
 

@@ -72,6 +72,12 @@ class SpooledRecording:
                 path.unlink(missing_ok=True)
         self._say_what_is_left(saved=saved)
 
+    def leave(self) -> None:
+        """Write no more, and leave the files alone: in a forked process, which has another recording."""
+        if self._stop is not None:
+            self._stop()
+        self._source.spool = None
+
     def _say_what_is_left(self, *, saved: bool) -> None:
         left = spools_of(self._path)
         if not left:

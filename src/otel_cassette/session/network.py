@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import sys
 import threading
+from collections import Counter
 from typing import Any
 
 from otel_cassette.errors import NetworkBlockedError
@@ -25,10 +26,14 @@ class NetworkGuard:
     Args:
         allow_hosts: Host names or addresses that pass, and the subdomains of a name that starts
             with a dot.
+
+    Attributes:
+        refused: How often each host was refused.
     """
 
     def __init__(self, allow_hosts: tuple[str, ...] = ()) -> None:
         self.allow_hosts = frozenset(host.lower() for host in allow_hosts)
+        self.refused: Counter[str] = Counter()
         self._resolved: set[str] = set()
 
     def up(self) -> None:
@@ -83,4 +88,5 @@ def _check(host: Any, port: Any) -> None:
     name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
     for guard in tuple(_guards):
         if not guard.allows(name):
+            guard.refused[name] += 1
             raise NetworkBlockedError(name, port if isinstance(port, int) else None)
