@@ -197,3 +197,17 @@ def test_without_rules_nothing_is_masked(tmp_path: Path) -> None:
     assert _holds((tmp_path / "c.jsonl").read_text(encoding="utf-8")) == SECRETS[:1]
     loaded = Cassette.load(tmp_path / "c.jsonl")
     assert SECRETS[0] in _run(loaded, SECRETS[:1])[0]
+
+
+def test_the_summary_says_that_answers_were_masked() -> None:
+    """A masked answer plays back masked; nobody may take it for the real one."""
+    secret = "sk-ant-api03-" + "a1B2c3D4" * 6
+    cassette = Cassette()
+    tool = cassette.wrap_tool(lambda order: {"order": order, "key": secret}, name="look_up")
+    with cassette.recording() as recording:
+        tool("A-1")
+    assert recording.summary.masked == 1
+    with cassette.replaying() as replay:
+        assert secret not in str(tool("A-1"))
+    assert replay.summary.masked == 1
+    assert str(replay.summary).endswith("answers with a secret masked 1")

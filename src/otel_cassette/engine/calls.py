@@ -273,6 +273,7 @@ class Totals:
         ties: Calls whose entry was chosen among equal ones by recording order alone.
         diverged: Divergences, without the missing calls.
         recorded: Calls recorded.
+        masked: Answers with a secret masked: served so, or recorded so.
     """
 
     served: int = 0
@@ -282,6 +283,7 @@ class Totals:
     ties: int = 0
     diverged: int = 0
     recorded: int = 0
+    masked: int = 0
 
     def since(self, earlier: Totals) -> Totals:
         """Return what was counted after *earlier*; what is still unplayed stays as it is."""
@@ -293,10 +295,12 @@ class Totals:
             ties=self.ties - earlier.ties,
             diverged=self.diverged - earlier.diverged,
             recorded=self.recorded - earlier.recorded,
+            masked=self.masked - earlier.masked,
         )
 
     def __str__(self) -> str:
+        masked = f", answers with a secret masked {self.masked}" if self.masked else ""
         return (
             f"served {self.served}, live {self.live}, missed {self.missed}, "
-            f"unplayed {self.unplayed}, ties {self.ties}"
+            f"unplayed {self.unplayed}, ties {self.ties}{masked}"
         )

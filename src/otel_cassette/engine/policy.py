@@ -28,6 +28,7 @@ from otel_cassette.model.entry import (
     MatchRule,
     ParentRef,
 )
+from otel_cassette.redaction import holds_mask
 
 JSON = Any
 LaneKey = tuple[ParentRef | None, EntryKind]
@@ -97,6 +98,7 @@ class Engine:
         self._departures: list[Departure] = []
         self._changes = Changes()
         self._asked_tools = False
+        self._masked: dict[tuple[ParentRef | None, EntryKind, int], bool] = {}
 
     # -- deciding -------------------------------------------------------------------------------
 
@@ -443,7 +445,18 @@ class Engine:
                 unplayed=len(self.unplayed),
                 ties=sum("tie" in decision.flags for decision in self._decisions),
                 diverged=len(self._departures),
+                masked=sum(self._is_masked(d.entry) for d in self._decisions if d.action == "play"),
             )
+
+    def _is_masked(self, entry: CassetteEntry | None) -> bool:
+        """Return whether the answer of *entry* lost a secret when it was recorded; told once."""
+        if entry is None:
+            return False
+        place = (entry.parent, entry.kind, entry.index)
+        known = self._masked.get(place)
+        if known is None:
+            known = self._masked[place] = holds_mask((entry.response, entry.yields))
+        return known
 
     # -- helpers --------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ cache. Not here: where in the record and replay paths a redactor is called.
 """
 
 from otel_cassette.redaction.builtin import DEFAULT_RULES
-from otel_cassette.redaction.records import mask_call, mask_pieces
+from otel_cassette.redaction.records import holds_mask, mask_call, mask_pieces
 from otel_cassette.redaction.redactor import Redactor
 from otel_cassette.redaction.rules import MASK_START, RedactionRule, RuleLike
 
@@ -17,6 +17,7 @@ __all__ = [
     "RedactionRule",
     "Redactor",
     "RuleLike",
+    "holds_mask",
     "mask_call",
     "mask_pieces",
 ]

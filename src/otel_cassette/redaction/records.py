@@ -14,9 +14,15 @@ from pydantic_core import to_json
 
 from otel_cassette.model.entry import RecordedFailure
 from otel_cassette.redaction.redactor import Redactor
+from otel_cassette.redaction.rules import MASK_START
 
 JSON = Any
 _Path = tuple[str | int, ...]
+
+
+def holds_mask(value: JSON) -> bool:
+    """Return whether plain JSON holds a mask of ours, which stands for a secret."""
+    return MASK_START.encode() in to_json(value, inf_nan_mode="constants")
 
 
 def mask_call(redactor: Redactor, fields: Mapping[str, Any]) -> tuple[dict[str, Any], Counter[str]]:

@@ -176,6 +176,7 @@ class Playback:
         self.options = options
         self.redactor = redactor
         self.masked: Counter[str] = Counter()
+        self._masked_records = 0
         self.comparer = Comparer(
             rules,
             None if redactor is None else redactor.json,
@@ -332,6 +333,7 @@ class Playback:
             return record
         changed, hits = mask_call(self.redactor, record)
         self.masked.update(hits)
+        self._masked_records += bool(hits)
         return {**record, **changed}
 
     def miss_error(self, step: Step) -> CassetteMissError:
@@ -392,4 +394,5 @@ class Playback:
             ties=sum(t.ties for t in rows),
             diverged=sum(t.diverged for t in rows),
             recorded=self._recorded,
+            masked=sum(t.masked for t in rows) + self._masked_records,
         )
