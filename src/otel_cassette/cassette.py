@@ -177,6 +177,16 @@ class Cassette:
         return self._own.options.match
 
     @property
+    def rules(self) -> ComparisonRules:
+        """The comparison rules in force: `ignore` and `normalize`, the header's among them."""
+        return self._rules
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """The redaction rules in force; None for none."""
+        return self._redactor
+
+    @property
     def calls(self) -> list[CallOutcome]:
         """One outcome for each call of the last session, else of the cassette's own wrappers."""
         return self._shown.calls

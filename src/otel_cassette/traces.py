@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from otel_cassette.assemble import Assembly, AssemblyReport, assemble
+from otel_cassette.assemble import Assembly, assemble
 from otel_cassette.diff import ReplayDivergence
-from otel_cassette.document import parse_document
-from otel_cassette.document.file import decode_utf8
+from otel_cassette.document import read_document
 from otel_cassette.engine import Comparer, Engine, LiveCall, Settings
-from otel_cassette.errors import CassetteFormatError
+from otel_cassette.errors import CassetteError, CassetteFormatError
 from otel_cassette.formats import load_trace
 from otel_cassette.keys import ComparisonRules, scope_of
 from otel_cassette.model.entry import CASSETTE_FORMAT, KINDS, CassetteEntry, EntryKind, MatchRule
 from otel_cassette.model.span import Trace
+from otel_cassette.redaction import Redactor, mask_call
 
 Verdict = Literal["identical", "diverged", "cannot_tell"]
 _HEAD_BYTES = 4096
@@ -92,22 +92,52 @@ def read_run(
     return load_trace(source, trace_id, merge=merge)
 
 
-def run_entries(
-    source: Any, *, trace_id: str | None = None, merge: bool = False
-) -> tuple[list[CassetteEntry], AssemblyReport | None]:
-    """Return the top-level entries of a cassette, a cassette file, a trace, or what holds one.
+@dataclass(slots=True)
+class _Recording:
+    """What is compared: top-level entries, and the rules that were in force when they were made.
+
+    `is_masked`: the entries are a cassette's, masked (or not, on purpose) when it was made.
+    """
+
+    entries: list[CassetteEntry]
+    rules: ComparisonRules = field(default_factory=ComparisonRules)
+    redactor: Redactor | None = None
+    is_masked: bool = False
+
+
+def _recording(
+    source: Any, trace_id: str | None, normalize: Iterable[Any], *, merge: bool
+) -> _Recording:
+    """Return what a cassette, a cassette file, a trace, or a source of one holds.
 
     Raises:
         CassetteFormatError: When *source* holds neither, or several runs and none is named.
+        CassetteError: When a cassette file names a normalising function that was not given.
     """
     entries = getattr(source, "entries", None)
     if isinstance(entries, list):
-        return entries, None
-    document = _cassette_file(source)
-    if document is not None:
-        return document, None
-    assembly = assemble_trace(read_run(source, trace_id=trace_id, merge=merge))
-    return assembly.entries, assembly.report
+        return _Recording(entries, source.rules, source.redactor, is_masked=True)
+    if not is_cassette_file(source):
+        run = read_run(source, trace_id=trace_id, merge=merge)
+        return _Recording(assemble_trace(run).entries)
+    document = read_document(source)
+    header = document.header
+    try:
+        rules = ComparisonRules.from_header(header.ignore, header.normalize, given=normalize)
+    except LookupError as error:
+        msg = f"{source}: {error.args[0]}; or compare(..., normalize=[...])"
+        raise CassetteError(msg) from error
+    top = [r for r in document.records if isinstance(r, CassetteEntry) and r.parent is None]
+    redactor = Redactor.from_header(header.redact) if header.redact else None
+    return _Recording(top, rules, redactor, is_masked=True)
+
+
+def _masked(entries: list[CassetteEntry], redactor: Redactor) -> list[CassetteEntry]:
+    result = []
+    for entry in entries:
+        changed, _ = mask_call(redactor, {"request": entry.request, "response": entry.response})
+        result.append(entry.model_copy(update=changed) if changed else entry)
+    return result
 
 
 def is_cassette_file(source: Any) -> bool:
@@ -126,15 +156,6 @@ def is_cassette_file(source: Any) -> bool:
         any(mark in first_line for mark in _CASSETTE_HEADS) or b'"kind"' in first_line
     )
     return has_record or _CASSETTE_HEADS[2] in head
-
-
-def _cassette_file(source: Any) -> list[CassetteEntry] | None:
-    """Return the entries of a cassette file; None when *source* is no path of one."""
-    if not is_cassette_file(source):
-        return None
-    path = Path(source)
-    records = parse_document(decode_utf8(path.read_bytes(), path), path).records
-    return [r for r in records if isinstance(r, CassetteEntry) and r.parent is None]
 
 
 def find_divergence(
@@ -273,9 +294,23 @@ class _Run:
         normalize: Iterable[Any],
         kinds: tuple[EntryKind, ...],
     ) -> _Run:
-        before, _ = run_entries(recorded, trace_id=trace_id, merge=merge)
-        after, _ = run_entries(replayed, merge=merge)
-        return cls(before, after, match, ComparisonRules(ignore, normalize), kinds)
+        given = ComparisonRules(ignore, normalize)
+        before = _recording(recorded, trace_id, given.normalize, merge=merge)
+        after = _recording(replayed, None, given.normalize, merge=merge)
+        # A trace is masked by the rules of the cassette it is held against, two traces by today's
+        # defaults: a secret makes no divergence, and stands in none.
+        made = [side for side in (before, after) if side.is_masked]
+        redactor = made[0].redactor if made else Redactor()
+        if redactor is not None:
+            for side in (before, after):
+                if not side.is_masked:
+                    side.entries = _masked(side.entries, redactor)
+        sets = (before.rules, after.rules, given)
+        rules = ComparisonRules(
+            dict.fromkeys(pointer for one in sets for pointer in one.ignore),
+            dict.fromkeys(rule for one in sets for rule in one.normalize),
+        )
+        return cls(before.entries, after.entries, match, rules, kinds)
 
 
 def _live(entry: CassetteEntry) -> LiveCall:
