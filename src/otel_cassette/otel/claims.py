@@ -78,14 +78,6 @@ def take(session: Session, kind: EntryKind, name: str | None, *, hold: bool) -> 
     return Hint(session.id, kind, entry.index)
 
 
-def owned_by(context: SpanContext, parent: SpanContext | None) -> Hint | None:
-    """Return the claim that a span made itself; None where it has none or its parent's."""
-    hint = hint_in(context)
-    if hint is None or hint.index is None:
-        return None
-    return hint if parent is None or hint_in(parent) != hint else None
-
-
 def give_back(hint: Hint) -> None:
     """Free the place of a span that has ended; a place that was played meanwhile stays played."""
     session = open_session(hint.session_id)

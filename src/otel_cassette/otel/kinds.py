@@ -69,6 +69,8 @@ _KIND_ATTRIBUTES: Final[tuple[tuple[str, Mapping[str, EntryKind]], ...]] = (
 """Attributes that say the kind, the more specific first: a LangSmith retriever also says
 `gen_ai.operation.name=embeddings`."""
 
+_KIND_KEYS: Final = frozenset(key for key, _ in _KIND_ATTRIBUTES)
+
 _NATIVE: Final[Mapping[str, EntryKind]] = {"llm_call": "llm", "tool_call": "tool"}
 _SEPARATORS: Final = " :./-_"
 _GENAI_SCOPES: Final = (
@@ -98,6 +100,7 @@ _SCOPED_NAMES: Final[Mapping[tuple[str, str], EntryKind]] = {
 }
 _TOOL_PREFIX: Final = "execute_tool "
 _HAYSTACK_LLM: Final = "haystack.agent.step.llm"
+_TELLING_PREFIXES: Final = (_TOOL_PREFIX, *_NATIVE, _HAYSTACK_LLM)
 _LANGCHAIN_SCOPE: Final = "openinference.instrumentation.langchain"
 _TOOL_NAME_KEYS: Final = ("gen_ai.tool.name", "tool.name")
 
@@ -117,7 +120,7 @@ def kind_of(
         scope: Name of its instrumentation scope; empty where it is not known (a sampler).
         tools: Names of the recorded tools.
     """
-    if attributes:
+    if attributes and not _KIND_KEYS.isdisjoint(attributes):
         for key, kinds in _KIND_ATTRIBUTES:
             value = attributes.get(key)
             if isinstance(value, str):
@@ -127,6 +130,13 @@ def kind_of(
                 if key == "openinference.span.kind":
                     return None
     return _kind_of_name(name, scope, tools)
+
+
+def may_be_call(name: str, attributes: Mapping[str, Any] | None, tools: Container[str]) -> bool:
+    """Return False only if `kind_of` is sure to say None of a span without a known scope; quick."""
+    if attributes and not _KIND_KEYS.isdisjoint(attributes):
+        return True
+    return name.startswith(_TELLING_PREFIXES) or name in tools
 
 
 def _kind_of_name(name: str, scope: str, tools: Container[str]) -> EntryKind | None:

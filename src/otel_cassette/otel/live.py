@@ -11,44 +11,33 @@ local roots are noted, so that an idle processor costs next to nothing.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import threading
 import time
 import weakref
+
+# Public within asyncio's own terms: it is in `asyncio.events.__all__`, for code that must ask at
+# every step whether a loop runs; `current_task()` raises where none does, which costs ten times as much.
+from asyncio import _get_running_loop
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, get_current_span
+from opentelemetry.trace import Span, TraceState, get_current_span
 
 from otel_cassette.model.entry import EntryKind
-from otel_cassette.otel.claims import Hint, give_back, owned_by
+from otel_cassette.otel.claims import Hint, give_back
 from otel_cassette.otel.kinds import kind_of, tool_name_of
 from otel_cassette.otel.troubles import note
 from otel_cassette.session.context import replay_is_open
 
 _MAX_LATE: Final = 1000
+_PURGE_FROM: Final = 1000
+_MAX_DEPTH: Final = 1000
 SpanKey = tuple[int, int]
-
-
-class _Live:
-    """One open span, and where it was started."""
-
-    __slots__ = ("bound", "claim", "key", "parent", "ref", "sequence", "task", "thread")
-
-    def __init__(self, span: Any, sequence: int, forget: Callable[[Any], None]) -> None:
-        context = span.get_span_context()
-        parent = span.parent
-        self.ref: weakref.ref[Any] = weakref.ref(span, forget)
-        self.key: SpanKey = (context.trace_id, context.span_id)
-        self.parent = None if parent is None or parent.is_remote else parent.span_id
-        self.sequence = sequence
-        self.thread = threading.get_ident()
-        self.task = current_task_id()
-        self.bound = False
-        self.claim: Hint | None = owned_by(context, parent)
+_Open = tuple["weakref.ref[Any]", int, "int | None"]
+"""An open span, the thread it was started in, and the asyncio task (an id; None outside of one)."""
 
 
 @dataclass(slots=True)
@@ -82,14 +71,20 @@ class _Late:
 
 
 class LiveSpans:
-    """The open spans of one process, of all its providers."""
+    """The open spans of one process, of all its providers.
+
+    Every span of a replay passes here: what is kept of it is one tuple, in the order of start.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._spans: dict[SpanKey, _Live] = {}
+        self._spans: dict[SpanKey, _Open] = {}
+        self._bound: set[SpanKey] = set()
+        self._claims: dict[SpanKey, Hint] = {}
+        self._just_claimed: dict[int, tuple[TraceState, Hint]] = {}
         self._roots: dict[int, weakref.ref[Any]] = {}
         self._late: list[_Late] = []
-        self._sequence = itertools.count()
+        self._purge_at = _PURGE_FROM
         self.is_fed = False
         """Whether a processor reports spans here."""
 
@@ -97,52 +92,80 @@ class LiveSpans:
 
     def started(self, span: Any, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the signature of on_start
         """Take note of a span that was started (call it in `on_start`); raises nothing."""
-        self.is_fed = True
         try:
+            context = span.context
             parent = span.parent
             if parent is None or parent.is_remote:
-                self._root_started(span)
-            if replay_is_open():
-                self._started(span)
+                self._roots[context.trace_id] = weakref.ref(span)
+                if len(self._roots) > self._purge_at:
+                    self._purge()
+            if not replay_is_open():
+                return
+            thread = threading.get_ident()
+            key = (context.trace_id, context.span_id)
+            task = None if _get_running_loop() is None else current_task_id()
+            self._spans[key] = (weakref.ref(span), thread, task)
+            if self._just_claimed:
+                self._note_claim(key, thread, context.trace_state)
+            if self._late:
+                self._match_late(span)
+            if len(self._spans) > self._purge_at:
+                self._purge()
         except Exception as error:  # noqa: BLE001 - the SDK would raise it into the program
             note("LiveSpans.started", error, lost="a span is not marked if its call departs")
 
     def ended(self, span: Any) -> None:
         """Forget a span that has ended (call it in `on_end`); raises nothing."""
         try:
-            context = span.get_span_context()
             if self._late:
                 self._match_late(span)
-            if self._spans:
-                _drop(self._spans, (context.trace_id, context.span_id))
-            root = self._roots.get(context.trace_id)
-            if root is not None:
-                kept = root()
-                if kept is None or kept.get_span_context().span_id == context.span_id:
-                    self._roots.pop(context.trace_id, None)
+            context = span.context
+            key = (context.trace_id, context.span_id)
+            if self._spans.pop(key, None) is None:
+                return
+            if self._bound:
+                self._bound.discard(key)
+            if self._claims:
+                self._give_back(key)
         except Exception as error:  # noqa: BLE001 - as above
             note("LiveSpans.ended", error, lost="a claim may not be given back")
 
-    def _root_started(self, span: Any) -> None:
-        roots = self._roots
-        trace_id = span.get_span_context().trace_id
+    def claimed(self, state: TraceState, hint: Hint) -> None:
+        """Let the span that is about to start with this tracestate hold the claim (a sampler)."""
+        self._just_claimed[threading.get_ident()] = (state, hint)
 
-        def forget(_ref: Any) -> None:
-            roots.pop(trace_id, None)
+    def _note_claim(self, key: SpanKey, thread: int, state: TraceState) -> None:
+        found = self._just_claimed.pop(thread, None)
+        if found is None:
+            return
+        if found[0] is state:
+            self._claims[key] = found[1]
+        else:  # the span it was for never came
+            give_back(found[1])
 
-        roots[trace_id] = weakref.ref(span, forget)
+    def _give_back(self, key: SpanKey) -> None:
+        hint = self._claims.pop(key, None)
+        if hint is not None:
+            give_back(hint)
 
-    def _started(self, span: Any) -> None:
-        spans = self._spans
-        context = span.get_span_context()
-        key = (context.trace_id, context.span_id)
+    def _purge(self) -> None:
+        """Let go of spans that nobody holds any more, and of their claims."""
+        for key, (ref, _, _) in list(self._spans.items()):
+            if ref() is None:
+                self._spans.pop(key, None)
+                self._bound.discard(key)
+                self._give_back(key)
+        for trace_id, root in list(self._roots.items()):
+            found = root()
+            if found is None or not found.is_recording():
+                self._roots.pop(trace_id, None)
+        self._purge_at = max(_PURGE_FROM, 2 * max(len(self._spans), len(self._roots)))
 
-        def forget(_ref: Any) -> None:
-            _drop(spans, key)
-
-        spans[key] = _Live(span, next(self._sequence), forget)
-        if self._late:
-            self._match_late(span)
+    @property
+    def open_count(self) -> int:
+        """How many spans of replays are open and held by somebody."""
+        self._purge()
+        return len(self._spans)
 
     def after_fork(self) -> None:
         """Make the registry usable in a forked child."""
@@ -173,27 +196,21 @@ class LiveSpans:
         twin = self._twin(found, kind, name, tools)
         if twin is not None:
             spans.append(twin)
-        for span in spans:
-            live = self._live(span)
-            if live is not None:
-                live.bound = True
+        self._bound.update(map(_key, spans))
         return Located(spans, self.ancestors(found), is_of_kind=is_of_kind)
 
     def ancestors(self, span: Any) -> list[Any]:
         """Return the open local spans around *span*, the nearest first."""
-        parent = getattr(span, "parent", None)
         result: list[Any] = []
-        seen: set[int] = set()
         trace_id = span.get_span_context().trace_id
-        span_id = None if parent is None or parent.is_remote else parent.span_id
-        while span_id is not None and span_id not in seen:
-            seen.add(span_id)
-            live = self._spans.get((trace_id, span_id))
-            found = None if live is None else live.ref()
-            if live is None or found is None:
+        parent = getattr(span, "parent", None)
+        while parent is not None and not parent.is_remote and len(result) < _MAX_DEPTH:
+            known = self._spans.get((trace_id, parent.span_id))
+            found = None if known is None else known[0]()
+            if found is None:
                 break
             result.append(found)
-            span_id = live.parent
+            parent = found.parent
         root = self.local_root(span)
         if root is not None and root is not span and not any(root is each for each in result):
             result.append(root)
@@ -235,33 +252,27 @@ class LiveSpans:
             elif its_kind is not None:
                 break
         for span in reversed(same):
-            live = self._live(span)
-            if live is None or not live.bound:
+            if _key(span) not in self._bound:
                 return span
         return same[-1] if same else None
 
     def _unbound(self, kind: EntryKind, name: str | None, tools: Container[str]) -> Any | None:
         """Return an open span of the kind that no call has taken, the most likely one."""
-        candidates = [
-            (live, span)
-            for live, span in self._open()
-            if not live.bound and _kind(span, tools) == kind and _fits(span, kind, name)
-        ]
+        candidates = [each for each in self._open(kind, tools) if _fits(each.span, kind, name)]
         if not candidates:
             return None
-        candidates.sort(key=lambda pair: -pair[0].sequence)
         thread, task = threading.get_ident(), current_task_id()
         current = get_current_span().get_span_context()
-        orders: tuple[Callable[[_Live], bool], ...] = (
-            lambda live: live.task == task if task is not None else live.thread == thread,
-            lambda live: current.is_valid and live.key[0] == current.trace_id,
-            lambda live: live.thread == thread,
-            lambda _live: len(candidates) == 1,
+        orders: tuple[Callable[[_Candidate], bool], ...] = (
+            lambda each: each.is_here(thread, task),
+            lambda each: current.is_valid and each.key[0] == current.trace_id,
+            lambda each: each.thread == thread,
+            lambda _each: len(candidates) == 1,
         )
         for is_near in orders:
-            for live, span in candidates:
-                if is_near(live):
-                    return span
+            for each in candidates:
+                if is_near(each):
+                    return each.span
         return None
 
     def _twin(
@@ -270,50 +281,56 @@ class LiveSpans:
         """Return the second span of the same call: open here, of the kind, in another trace."""
         trace_id = found.get_span_context().trace_id
         thread, task = threading.get_ident(), current_task_id()
-        for live, span in sorted(self._open(), key=lambda pair: -pair[0].sequence):
-            if live.bound or live.key[0] == trace_id:
-                continue
-            is_here = live.task == task if task is not None else live.thread == thread
-            if is_here and _kind(span, tools) == kind and _fits(span, kind, name):
-                return span
+        for each in self._open(kind, tools):
+            is_near = each.key[0] != trace_id and each.is_here(thread, task)
+            if is_near and _fits(each.span, kind, name):
+                return each.span
         return None
 
-    def _open(self) -> Iterator[tuple[_Live, Any]]:
-        for live in list(self._spans.values()):
-            span = live.ref()
-            if span is not None and span.is_recording():
-                yield live, span
-
-    def _live(self, span: Any) -> _Live | None:
-        context = span.get_span_context()
-        return self._spans.get((context.trace_id, context.span_id))
+    def _open(self, kind: EntryKind, tools: Container[str]) -> Iterator[_Candidate]:
+        """Yield the open spans of the kind that no call has taken, the youngest first."""
+        for key, (ref, thread, task) in reversed(list(self._spans.items())):
+            if key in self._bound:
+                continue
+            span = ref()
+            if span is not None and span.is_recording() and _kind(span, tools) == kind:
+                yield _Candidate(key, span, thread, task)
 
     def _match_late(self, span: Any) -> None:
         start_ns = getattr(span, "start_time", None)
         if start_ns is None:
             return
+        key = _key(span)
         with self._lock:
             for place, late in enumerate(self._late):
-                if start_ns > late.called_ns:
+                if start_ns > late.called_ns or key in self._bound:
                     continue
-                live = self._live(span)
-                if live is not None and live.bound:
-                    return
                 if _kind(span, late.tools) == late.kind and _fits(span, late.kind, late.name):
                     del self._late[place]
                     break
             else:
                 return
-        if live is not None:
-            live.bound = True
+        self._bound.add(key)
         late.mark(span)
 
 
-def _drop(spans: dict[SpanKey, _Live], key: SpanKey) -> None:
-    """Forget a span and give its claim back: it ended, or nobody holds it any more."""
-    live = spans.pop(key, None)
-    if live is not None and live.claim is not None:
-        give_back(live.claim)
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An open span that may be a call's, and where it was started."""
+
+    key: SpanKey
+    span: Any
+    thread: int
+    task: int | None
+
+    def is_here(self, thread: int, task: int | None) -> bool:
+        """Return whether it was started in this task; in this thread where there is no task."""
+        return self.task == task if task is not None else self.thread == thread
+
+
+def _key(span: Any) -> SpanKey:
+    context = span.get_span_context()
+    return (context.trace_id, context.span_id)
 
 
 def _is_recording(span: Span) -> bool:
@@ -340,10 +357,9 @@ def _fits(span: Any, kind: EntryKind, name: str | None) -> bool:
 
 def current_task_id() -> int | None:
     """Return an id of the asyncio task that runs; None outside of one."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
+    if _get_running_loop() is None:
         return None
+    task = asyncio.current_task()
     return None if task is None else id(task)
 
 

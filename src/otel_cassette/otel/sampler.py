@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.sampling import (
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState, get_current_span
 
 from otel_cassette.otel import claims, starting
-from otel_cassette.otel.kinds import kind_of, tool_name_of
+from otel_cassette.otel.kinds import kind_of, may_be_call, tool_name_of
 from otel_cassette.otel.live import LIVE
 from otel_cassette.otel.troubles import note
 from otel_cassette.session import Session, inside
@@ -35,6 +35,7 @@ from otel_cassette.session.names import TRACESTATE_KEY
 OnReplay = Literal["sample", "delegate"]
 Attributes = Mapping[str, Any] | None
 
+_SESSIONS: Final = open_sessions()
 _MAX_TRACESTATE_MEMBERS: Final = 32
 _DELEGATES: Final[Mapping[str, Sampler]] = {
     "always_on": ALWAYS_ON,
@@ -84,17 +85,28 @@ class ReplaySampler(Sampler):
         result = self.delegate.should_sample(
             parent_context, trace_id, name, kind, attributes, links, trace_state
         )
-        if not open_sessions():
+        if not _SESSIONS:
             return result
         session: Session | None = None
         try:
-            session = _session_of(parent_context)
+            # One session and a lost context: the span belongs to it all the same.
+            session = _SESSIONS[0] if len(_SESSIONS) == 1 else session_in(parent_context)
             if session is None:
                 return result
-            parent = get_current_span(parent_context).get_span_context()
             if session.is_recording:
+                if result.decision is not Decision.DROP:
+                    return result
+                parent = get_current_span(parent_context).get_span_context()
                 return _recorded(result, attributes, parent)
-            return self._replayed(session, result, name, attributes, parent)
+            if not may_be_call(name, attributes, session.tool_names):
+                is_sampled = result.decision is Decision.RECORD_AND_SAMPLE
+                bare = session.bare_tracestate
+                if is_sampled and bare is not None and result.trace_state is bare:
+                    return result  # most spans: what they inherit is there already
+                parent = get_current_span(parent_context).get_span_context()
+                return self._result(session, result, attributes, parent)
+            parent = get_current_span(parent_context).get_span_context()
+            return self._call(session, result, name, attributes, parent)
         except Exception as error:  # noqa: BLE001 - the SDK guards nothing: it would reach the user's call
             note(
                 "ReplaySampler.should_sample",
@@ -104,7 +116,21 @@ class ReplaySampler(Sampler):
             )
             return result
 
-    def _replayed(
+    def _result(
+        self, session: Session, result: SamplingResult, attributes: Attributes, parent: SpanContext
+    ) -> SamplingResult:
+        """Return the result for a span that claims nothing: it keeps its parent's claim."""
+        state = _trace_state(result, parent)
+        value = parent.trace_state.get(TRACESTATE_KEY) if parent.is_valid else None
+        if value is not None and value.startswith(session.id):
+            state = _with_member(state, value)
+        elif state:
+            state = _with_member(state, session.id)
+        else:
+            state = _bare_tracestate(session)
+        return SamplingResult(self._decision(result), _attributes(result, attributes), state)
+
+    def _call(
         self,
         session: Session,
         result: SamplingResult,
@@ -112,52 +138,43 @@ class ReplaySampler(Sampler):
         attributes: Attributes,
         parent: SpanContext,
     ) -> SamplingResult:
+        """Return the result for a span that may be a call: claim and marks, unless one is around it."""
         given = attributes or {}
         kind = kind_of(name, given, tools=session.tool_names)
-        is_after = starting.is_answered(given)
-        inherited = claims.hint_in(parent) if parent.is_valid else None
-        if inherited is not None and inherited.session_id != session.id:
-            inherited = None
-        is_new = kind is not None and not is_after
-        is_new = is_new and (inherited is None or inherited.kind != kind)
-        hint = inherited or claims.Hint(session.id)
-        marks: Mapping[str, Any] = {}
-        if is_new and kind is not None:
-            marks = starting.marks(session, kind, name, given)
-            # Calls made inside a live tool are recorded apart; only the top level is claimed.
-            if inside() is None:
-                hint = claims.take(session, kind, tool_name_of(name, given), hold=LIVE.is_fed)
-        decision = Decision.RECORD_AND_SAMPLE if self.on_replay == "sample" else result.decision
+        around = claims.hint_in(parent) if parent.is_valid else None
+        is_inner = around is not None and around.session_id == session.id and around.kind == kind
+        if kind is None or is_inner or starting.is_answered(given):
+            return self._result(session, result, attributes, parent)
+        marks = starting.marks(session, kind, name, given)
+        # Calls made inside a live tool are recorded apart; only the top level is claimed.
+        if inside() is not None:
+            hint = claims.Hint(session.id)
+        else:
+            hint = claims.take(session, kind, tool_name_of(name, given), hold=LIVE.is_fed)
+        state = _with_member(_trace_state(result, parent), str(hint))
+        if LIVE.is_fed and hint.index is not None:
+            LIVE.claimed(state, hint)
         return SamplingResult(
-            decision,
-            {**_attributes(result, attributes), **marks},
-            _with_hint(_trace_state(result, parent), hint),
+            self._decision(result), {**_attributes(result, attributes), **marks}, state
         )
 
-
-def _session_of(context: Context | None) -> Session | None:
-    """Return the session of a new span; where its context was lost, the only one that is open."""
-    session = session_in(context)
-    if session is not None:
-        return session
-    sessions = open_sessions()
-    return sessions[0] if len(sessions) == 1 else None
+    def _decision(self, result: SamplingResult) -> Decision:
+        return Decision.RECORD_AND_SAMPLE if self.on_replay == "sample" else result.decision
 
 
 def _recorded(
     result: SamplingResult, attributes: Attributes, parent: SpanContext
 ) -> SamplingResult:
-    if result.decision is not Decision.DROP:
-        return result
+    """Return a dropped span's result as one that is recorded, not sampled."""
     return SamplingResult(
         Decision.RECORD_ONLY, _attributes(result, attributes), _trace_state(result, parent)
     )
 
 
-def _attributes(result: SamplingResult, given: Attributes) -> dict[str, Any]:
+def _attributes(result: SamplingResult, given: Attributes) -> Mapping[str, Any]:
     """Return the span's attributes; a delegate that drops leaves the caller's out."""
     if result.decision is not Decision.DROP:
-        return dict(result.attributes or {})
+        return result.attributes or {}
     return {**(given or {}), **(result.attributes or {})}
 
 
@@ -168,10 +185,16 @@ def _trace_state(result: SamplingResult, parent: SpanContext) -> TraceState:
     return parent.trace_state if parent.is_valid and parent.trace_state else TraceState()
 
 
-def _with_hint(state: TraceState, hint: claims.Hint) -> TraceState:
+def _bare_tracestate(session: Session) -> TraceState:
+    """Return the tracestate of spans that claim nothing: one object, told by identity."""
+    if session.bare_tracestate is None:
+        session.bare_tracestate = TraceState([(TRACESTATE_KEY, session.id)])
+    return session.bare_tracestate
+
+
+def _with_member(state: TraceState, value: str) -> TraceState:
     if TRACESTATE_KEY not in state and len(state) >= _MAX_TRACESTATE_MEMBERS:
         return state  # a full tracestate keeps its members; a claim is only a hint
-    value = str(hint)
     return state if state.get(TRACESTATE_KEY) == value else state.update(TRACESTATE_KEY, value)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span
+from opentelemetry.trace import Span, TraceState
 
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Totals
@@ -54,6 +54,7 @@ class Session:
         faults: What failed in our own span callbacks, one line each; the user's calls were not
             affected.
         claims: Places of entries that live spans expect, with what holds them.
+        bare_tracestate: Tracestate of spans that claim no entry; made by the sampler.
         source: What the recording is: its file, or its trace; None for one that was just made.
     """
 
@@ -66,6 +67,7 @@ class Session:
         self.span_content = not content_capture_is_off()
         self.faults: list[str] = []
         self.claims: dict[tuple[EntryKind, int], object] = {}
+        self.bare_tracestate: TraceState | None = None
         self.source: str | None = None
         self._summary: Totals | None = None
         self._before_fork = Totals()
