@@ -244,7 +244,7 @@ class Bucket:
         strands: Of the lane the items belong to.
     """
 
-    __slots__ = ("_by", "_places", "_strands", "all", "left")
+    __slots__ = ("_asked", "_by", "_places", "_strands", "all", "left")
 
     def __init__(self, strands: Strands) -> None:
         self.all = Queue()
@@ -252,6 +252,7 @@ class Bucket:
         self._places: set[int] = set()
         self._strands = strands
         self._by: dict[Hashable, Queue] | None = None
+        self._asked: dict[Hashable, int] = {}
 
     def add(self, item: Item) -> None:
         """File an item that is not consumed; all are added before the first is chosen."""
@@ -307,12 +308,18 @@ class Bucket:
             return None
         return Found(picked[0], made[picked[0].place], tie=picked[1], bucket=self)
 
-    def guessed(self, item: Item) -> None:
-        """Take note that *item* was given away by a guess."""
-        by = self._index()
-        self.all.guessed = True
-        for key in self._keys(item):
-            by[key].guessed = True
+    def given(self, call: LiveCall, item: Item, *, guessed: bool) -> None:
+        """Take note that *call* was answered with *item*."""
+        if len(self.all.items) == 1:
+            return
+        keys: tuple[Hashable, ...] = (call.caller, (call.caller, call.task))
+        for key in keys:
+            self._asked[key] = self._asked.get(key, 0) + 1
+        if guessed:
+            by = self._index()
+            self.all.guessed = True
+            for key in self._keys(item):
+                by[key].guessed = True
 
     def _pick(
         self, call: LiveCall, callers: Callers, may_take: Callable[[Item], bool]
@@ -321,9 +328,9 @@ class Bucket:
         trace = callers.trace_of(call)
         by = self._index()
         if caller is not None:
-            item = next(filter(may_take, _some(by.get(("caller", caller[0])))), None)
-            if item is not None:
-                return item, not caller[1]
+            own = self._own(call, by.get(("caller", caller[0])), caller, may_take)
+            if own is not None:
+                return own
         narrowed: list[Queue | None] = []
         if trace is not None:
             narrowed.append(by.get(("trace", trace[0], call.path)))
@@ -336,6 +343,26 @@ class Bucket:
                 item, is_guess = picked
                 return item, is_guess or self._is_foreign(item, call, caller)
         return None
+
+    def _own(
+        self,
+        call: LiveCall,
+        queue: Queue | None,
+        caller: tuple[Hashable, bool],
+        may_take: Callable[[Item], bool],
+    ) -> tuple[Item, bool] | None:
+        """Return what the recorded caller got the n-th time, for a caller that asks the n-th time."""
+        if queue is None:
+            return None
+        key: Hashable = (call.caller, call.task) if isinstance(caller[0], tuple) else call.caller
+        nth = self._asked.get(key, 0)
+        if nth < len(queue.items):
+            own = queue.items[nth]
+            if not own.consumed and may_take(own):
+                return own, not caller[1]
+        # Its own was given to somebody else by a guess.
+        other = next(filter(may_take, queue.open()), None)
+        return None if other is None else (other, True)
 
     def _first(
         self,
@@ -400,10 +427,6 @@ class Bucket:
         if source.trace_id is not None:
             yield ("trace", source.trace_id)
             yield ("trace", source.trace_id, source.path)
-
-
-def _some(queue: Queue | None) -> Iterator[Item]:
-    return queue.open() if queue is not None else iter(())
 
 
 def _is_same_path(recorded: tuple[str, ...], live: tuple[str, ...]) -> bool:

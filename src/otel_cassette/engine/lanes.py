@@ -105,8 +105,8 @@ class Lane:
 
     def take(self, call: LiveCall, found: Found) -> None:
         """Mark what was found for a call as played by it."""
-        if found.tie and found.bucket is not None:
-            found.bucket.guessed(found.item)
+        if found.bucket is not None:
+            found.bucket.given(call, found.item, guessed=found.tie)
         self._callers.bind(call, found.item, certain=not found.tie)
         self.consume(found.item)
 
