@@ -35,6 +35,7 @@ class Provider:
         self._lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # a client that left
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
@@ -188,7 +189,7 @@ def responses(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple
         "object": "response",
         "created_at": 1_700_000_000,
         "status": "completed",
-        "model": body["model"],
+        "model": body.get("model"),
         "output": [item],
         "parallel_tool_calls": True,
         "tool_choice": "auto",
@@ -226,7 +227,7 @@ def embeddings(body: dict[str, Any], text: str, number: int, tool: bool) -> tupl
     vectors = [[0.5, -0.25, len(str(t)) / 8] for t in body["input"]]
     data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors)]
     usage = {"prompt_tokens": 5, "total_tokens": 5}
-    return [], {"object": "list", "data": data, "model": body["model"], "usage": usage}
+    return [], {"object": "list", "data": data, "model": body.get("model"), "usage": usage}
 
 
 def messages(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple[Any, Any]:
@@ -240,7 +241,7 @@ def messages(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple[
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
-        "model": body["model"],
+        "model": body.get("model"),
         "content": [block],
         "stop_reason": stop,
         "stop_sequence": None,

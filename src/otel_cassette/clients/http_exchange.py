@@ -221,7 +221,7 @@ class _Call:
     def _again(self, step: Step, answer: Any) -> Outcome:
         if step.decision is not None and "retry" not in step.decision.flags:
             step.decision.flags.append("retry")
-        return self._real(step) if answer is None else answer  # type: ignore[no-any-return]
+        return self._real(step) if answer is None else answer
 
     def _real(self, step: Step) -> RealCall:
         return RealCall(
@@ -271,9 +271,9 @@ class _Call:
             return
         if not response.get("ended_early"):
             return
-        error = step.entry.error
-        if error is not None:
-            failure = codec.encode_error(error.model_dump())
+        broken = step.entry.error
+        if broken is not None:
+            failure = codec.encode_error(broken.model_dump())
             if failure.connection_error:
                 raise StreamBroke(failure.message)
             yield self._error_event(failure)

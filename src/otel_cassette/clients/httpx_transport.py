@@ -27,7 +27,9 @@ LIBRARIES = ("httpx2", "httpx")
 _MARK = "otel_cassette"
 
 if TYPE_CHECKING:
-    _Base = Any  # instances are transports of the library of their inner transport
+
+    class _Base(Any):  # type: ignore[misc]  # instances are transports of their library
+        """What type checkers take for a transport of either library."""
 else:
     _Base = object
 
@@ -179,11 +181,17 @@ def library_of(thing: Any) -> Library:
     Raises:
         TypeError: When it is of neither library.
     """
-    for cls in type(thing).__mro__:
-        name = cls.__module__.partition(".")[0]
-        if name in LIBRARIES and name in sys.modules:
+    # By the classes themselves: the OpenAI SDK renames `__module__` of those that it exports.
+    for name in LIBRARIES:
+        module = sys.modules.get(name)
+        if module is not None and isinstance(
+            thing, module.Request | module.BaseTransport | module.AsyncBaseTransport
+        ):
             return library_called(name)
-    msg = f"{type(thing).__name__!r} is no transport of httpx or httpx2: give one, as in CassetteTransport(httpx2.HTTPTransport())"
+    msg = (
+        f"{type(thing).__name__!r} is no transport of httpx or httpx2: give one, as in "
+        "CassetteTransport(httpx2.HTTPTransport())"
+    )
     raise TypeError(msg)
 
 
@@ -281,6 +289,7 @@ class CassetteTransport(_Base):
     """
 
     def __new__(cls, inner: Any) -> Any:
+        """Make it of a class that is also a transport of the library of *inner*."""
         return object.__new__(_made(cls, library_of(inner).module.BaseTransport))
 
     def __init__(self, inner: Any) -> None:
@@ -311,6 +320,7 @@ class AsyncCassetteTransport(_Base):
     """`CassetteTransport` for the asynchronous clients; *inner* is an asynchronous transport."""
 
     def __new__(cls, inner: Any) -> Any:
+        """Make it of a class that is also a transport of the library of *inner*."""
         return object.__new__(_made(cls, library_of(inner).module.AsyncBaseTransport))
 
     def __init__(self, inner: Any) -> None:
@@ -337,7 +347,14 @@ class AsyncCassetteTransport(_Base):
         await self.inner.__aexit__(exc_type, exc_value, traceback)
 
 
-@functools.cache
+_classes: dict[tuple[Any, Any], Any] = {}
+
+
 def _made(cls: Any, base: Any) -> Any:
     """Return the class as one of a library's own transports: SDKs tell the library by it."""
-    return cls if issubclass(cls, base) else type(cls.__name__, (cls, base), {})
+    if issubclass(cls, base):
+        return cls
+    made = _classes.get((cls, base))
+    if made is None:
+        made = _classes[cls, base] = type(cls.__name__, (cls, base), {})
+    return made

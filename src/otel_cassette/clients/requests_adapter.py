@@ -16,7 +16,9 @@ from otel_cassette.clients.http_exchange import Answer, NoConnection, StreamBrok
 from otel_cassette.clients.http_recording import BodyTally, RealCall
 
 if TYPE_CHECKING:
-    _Base = Any  # instances are adapters of requests
+
+    class _Base(Any):  # type: ignore[misc]  # instances are adapters of requests
+        """What type checkers take for an adapter."""
 else:
     _Base = object
 
@@ -43,7 +45,7 @@ def send(adapter: Any, request: Any, real: Callable[[], Any]) -> Any:
         outcome.failed(error)
         raise
     finally:
-        del request._otel_cassette
+        del request._otel_cassette  # noqa: SLF001 - as above
     _note(response, outcome)
     return response
 
@@ -161,6 +163,7 @@ class CassetteAdapter(_Base):
     """
 
     def __new__(cls, inner: Any = None) -> Any:  # noqa: ARG004 - the arguments of __init__
+        """Make it of a class that is also an adapter of requests."""
         from requests.adapters import BaseAdapter  # noqa: PLC0415 - an optional extra
 
         return object.__new__(_made(cls, BaseAdapter))
@@ -181,6 +184,13 @@ class CassetteAdapter(_Base):
         self.inner.close()
 
 
-@functools.cache
+_classes: dict[tuple[Any, Any], Any] = {}
+
+
 def _made(cls: Any, base: Any) -> Any:
-    return cls if issubclass(cls, base) else type(cls.__name__, (cls, base), {})
+    if issubclass(cls, base):
+        return cls
+    made = _classes.get((cls, base))
+    if made is None:
+        made = _classes[cls, base] = type(cls.__name__, (cls, base), {})
+    return made
