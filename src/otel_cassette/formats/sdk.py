@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from otel_cassette.model.span import (
     EMPTY,
@@ -22,6 +22,10 @@ from otel_cassette.model.span import (
 )
 
 _STATUS: Mapping[int, StatusCode] = {0: "UNSET", 1: "OK", 2: "ERROR"}
+_MAX_KNOWN = 256
+_T = TypeVar("_T")
+_resources: dict[int, tuple[Any, Resource]] = {}
+_scopes: dict[int, tuple[Any, Scope]] = {}
 
 
 def is_sdk_span(value: object) -> bool:
@@ -54,15 +58,8 @@ def span_of(span: Any) -> SpanRecord | None:
         start_ns=span.start_time or 0,
         end_ns=span.end_time or 0,
         attributes=partial(_attributes, span.attributes),
-        events=partial(_events, span.events) if span.events else (),
-        links=tuple(
-            SpanLink(
-                f"{link.context.trace_id:032x}",
-                f"{link.context.span_id:016x}",
-                _attributes(link.attributes),
-            )
-            for link in span.links
-        ),
+        events=partial(_events, events) if (events := span.events) else (),
+        links=tuple(map(_link, links)) if (links := span.links) else (),
         status_code=_STATUS.get(status.status_code.value, "UNSET") if status else "UNSET",
         status_message=(status.description or "") if status else "",
         resource=_resource(span.resource),
@@ -72,6 +69,12 @@ def span_of(span: Any) -> SpanRecord | None:
         dropped_events=getattr(span, "dropped_events", 0),
         dropped_links=getattr(span, "dropped_links", 0),
     )
+
+
+def _link(link: Any) -> SpanLink:
+    context = link.context
+    attributes = _attributes(link.attributes)
+    return SpanLink(f"{context.trace_id:032x}", f"{context.span_id:016x}", attributes)
 
 
 def log_of(log: Any) -> LogRecord:
@@ -93,16 +96,35 @@ def log_of(log: Any) -> LogRecord:
 
 
 def _resource(resource: Any) -> Resource:
-    if resource is None:
-        return Resource()
-    return Resource(_attributes(resource.attributes), resource.schema_url or None)
+    """Return one and the same record for the same resource: runs are told by it."""
+    known = _resources.get(id(resource))
+    if known is None:
+        made = Resource()
+        if resource is not None:
+            made = Resource(_attributes(resource.attributes), resource.schema_url or None)
+        known = _remember(_resources, resource, made)
+    return known[1]
 
 
 def _scope(scope: Any) -> Scope:
-    if scope is None:
-        return Scope()
-    attributes = _attributes(getattr(scope, "attributes", None))
-    return Scope(scope.name or "", scope.version or None, scope.schema_url or None, attributes)
+    known = _scopes.get(id(scope))
+    if known is None:
+        made = Scope()
+        if scope is not None:
+            attributes = _attributes(getattr(scope, "attributes", None))
+            made = Scope(
+                scope.name or "", scope.version or None, scope.schema_url or None, attributes
+            )
+        known = _remember(_scopes, scope, made)
+    return known[1]
+
+
+def _remember(known: dict[int, tuple[Any, _T]], thing: Any, made: _T) -> tuple[Any, _T]:
+    """Keep a record by the identity of what it was made of, which is kept too: ids are used again."""
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    known[id(thing)] = pair = (thing, made)
+    return pair
 
 
 def _events(events: Any) -> tuple[SpanEvent, ...]:
@@ -116,6 +138,8 @@ def _attributes(attributes: Any) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float):
+        return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

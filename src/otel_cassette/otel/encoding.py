@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import json as msgspec_json
@@ -26,23 +26,28 @@ _encoder = msgspec_json.Encoder()
 
 
 class LineEncoder:
-    """Writes records as lines; remembers the text of resources and scopes."""
+    """Puts spans and log records on lines of their own; remembers the text of resources and scopes.
 
-    def __init__(self) -> None:
+    Args:
+        mask: Applied to the attributes of resources.
+    """
+
+    def __init__(self, mask: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        self._mask = mask
         # By identity, with the object itself so that the id is not given to another one.
         self._resources: dict[int, tuple[Resource, bytes]] = {}
         self._scopes: dict[int, tuple[Scope, bytes]] = {}
 
     def span(self, span: SpanRecord) -> bytes:
-        """Return a span as one line of OTLP JSON (`resourceSpans`), with the line feed."""
+        """Return a span as one line of OTLP JSON (`resourceSpans`)."""
         return b'{"resourceSpans":[{%s"scopeSpans":[{%s"spans":[%s]}]}]}\n' % (
             self._resource(span.resource),
             self._scope(span.scope),
-            span_json(span),
+            _span_json(span),
         )
 
     def log(self, log: LogRecord) -> bytes:
-        """Return a log record as one line of OTLP JSON (`resourceLogs`), with the line feed."""
+        """Return a log record as one line of OTLP JSON (`resourceLogs`)."""
         return b'{"resourceLogs":[{%s"scopeLogs":[{%s"logRecords":[%s]}]}]}\n' % (
             self._resource(log.resource),
             self._scope(log.scope),
@@ -52,7 +57,8 @@ class LineEncoder:
     def _resource(self, resource: Resource) -> bytes:
         known = self._resources.get(id(resource))
         if known is None:
-            text = b'"resource":{"attributes":%s},' % _attributes(resource.attributes)
+            attributes = self._mask(resource.attributes)
+            text = b'"resource":{"attributes":%s},' % _attributes(attributes)
             if resource.schema_url:
                 text += b'"schemaUrl":%s,' % _text(resource.schema_url)
             known = _remember(self._resources, resource, text)
@@ -80,7 +86,7 @@ def _remember(known: dict[int, tuple[Any, bytes]], item: Any, text: bytes) -> tu
     return entry
 
 
-def span_json(span: SpanRecord) -> bytes:
+def _span_json(span: SpanRecord) -> bytes:
     """Return a span as an OTLP JSON object."""
     parts = [
         b'{"traceId":"%s","spanId":"%s"' % (span.trace_id.encode(), span.span_id.encode()),

@@ -148,7 +148,9 @@ def _wrapped(accounts: Accounts) -> dict[int, _Item]:
         facts = accounts.facts.get(ticket.number, TicketFacts(0, None))
         failed = bool(record.pop("failed", False))
         latency_ns = int((record.get("latency_ms") or 0) * 1e6)
-        source = record.get("source")  # of the start; a stream may end where another span is current
+        source = record.get(
+            "source"
+        )  # of the start; a stream may end where another span is current
         span_id = facts.span_id if source is None else source.span_id
         item = _Item(
             ticket.kind,
@@ -225,16 +227,12 @@ def _answer_id(item: _Item) -> str | None:
 def record_key_of(item: _Item) -> str:
     """Return the key of an item's request."""
     return record_key(
-        CassetteEntry.model_construct(
-            kind=item.kind, name=item.name, request=item.content, index=0
-        )
+        CassetteEntry.model_construct(kind=item.kind, name=item.name, request=item.content, index=0)
     )
 
 
 def _lies_in(inner: _Item, outer: _Item) -> bool:
-    return (
-        outer.start_ns - _SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _SLACK_NS
-    )
+    return outer.start_ns - _SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _SLACK_NS
 
 
 def _starts_in(inner: _Item, outer: _Item) -> bool:
@@ -242,9 +240,7 @@ def _starts_in(inner: _Item, outer: _Item) -> bool:
     return outer.start_ns - _SLACK_NS <= inner.start_ns <= outer.end_ns + _SLACK_NS
 
 
-def _is_below(
-    span_id: str | None, ancestor: str | None, parents: Mapping[str, str | None]
-) -> bool:
+def _is_below(span_id: str | None, ancestor: str | None, parents: Mapping[str, str | None]) -> bool:
     """Return whether *ancestor* is around the span; a wrapper outside of all spans is around roots."""
     if ancestor is None or ancestor not in parents:
         return True

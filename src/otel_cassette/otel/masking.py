@@ -12,10 +12,63 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from otel_cassette.model.span import LogRecord, SpanEvent, SpanRecord
+from otel_cassette.otel.encoding import LineEncoder
 from otel_cassette.redaction import Redactor
 
+_MAX_KNOWN = 4096
 _MAX_NESTED = 4
 """How deep JSON is looked for in strings of JSON: tool arguments in a message list are two."""
+
+
+class MaskedLines:
+    """Spans and log records as lines of OTLP JSON, with their secrets masked.
+
+    Args:
+        redactor: The rules; None for none.
+    """
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self._redactor = redactor if redactor is not None and redactor.rules else None
+        self._encoder = LineEncoder(self._mask_resource)
+        self._known_keys: dict[tuple[str, ...], bool] = {}
+
+    def span(self, span: SpanRecord) -> bytes:
+        """Return the line of a span."""
+        if self._redactor is not None and self._may_match(self._redactor, span):
+            return self._encoder.span(mask_span(self._redactor, span))
+        return self._encoder.span(span)
+
+    def _may_match(self, redactor: Redactor, span: SpanRecord) -> bool:
+        """Return whether a rule could change something; most spans hold no secret.
+
+        Keys are looked at once: they repeat, and words of rules stand in many of them (`tokens`).
+        """
+        attributes = span.attributes
+        keys = tuple(attributes)
+        verdict = self._known_keys.get(keys)
+        if verdict is None:
+            if len(self._known_keys) >= _MAX_KNOWN:
+                self._known_keys.clear()
+            verdict = self._known_keys[keys] = redactor.may_match("\n".join(keys))
+        if verdict or span.events or span.links:
+            return True
+        texts = [span.name, span.status_message]
+        for value in attributes.values():
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, Mapping | list | tuple):
+                texts += _texts(value)
+        return redactor.may_match("\n".join(texts))
+
+    def log(self, log: LogRecord) -> bytes:
+        """Return the line of a log record."""
+        return self._encoder.log(mask_log(self._redactor, log))
+
+    def _mask_resource(self, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._redactor is None:
+            return attributes
+        masked: Mapping[str, Any] = _masked(self._redactor, attributes)
+        return masked
 
 
 def has_path_rules(redactor: Redactor | None) -> bool:

@@ -261,7 +261,12 @@ class CassetteSpanProcessor(SpanProcessor):
     def _other_take(self, context: SpanContext) -> SpanTake | None:
         """Return where a finished span goes that is not one of the usual recording."""
         usual = self._usual
-        if usual is not None and usual is not self._fixed and not usual.opened and not self._sessions:
+        if (
+            usual is not None
+            and usual is not self._fixed
+            and not usual.opened
+            and not self._sessions
+        ):
             self._usual = self._known_session = None  # that recording is over
         span_id = context.span_id
         take: SpanTake | None = self._live.pop(span_id, _UNKNOWN) if self._live else _UNKNOWN
@@ -317,4 +322,3 @@ class CassetteSpanProcessor(SpanProcessor):
         self._live.clear()
         self.troubles.clear()
         self._calls = self._logs = 0
-

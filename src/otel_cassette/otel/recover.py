@@ -111,7 +111,9 @@ def _read(path: Path) -> SpoolContent | None:
     try:
         return read_spool(path)
     except (ValueError, KeyError, TypeError) as error:
-        reason = f"the spool is damaged: {error}; its undamaged lines are JSON and can be saved by hand"
+        reason = (
+            f"the spool is damaged: {error}; its undamaged lines are JSON and can be saved by hand"
+        )
         raise CassetteFormatError(path, reason=reason) from error
 
 

@@ -24,6 +24,7 @@ from otel_cassette.model.span import LogRecord
 from otel_cassette.otel.closer import Closer
 from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
+from otel_cassette.otel.masking import MaskedLines
 from otel_cassette.otel.segments import Segments
 from otel_cassette.otel.take import DEFAULT_MAX_ENTRY_BYTES, SpanTake
 from otel_cassette.otel.writing import write_run
@@ -45,9 +46,9 @@ class TraceTake(SpanTake):
     """
 
     def __init__(
-        self, trace_id: int, redactor: Redactor | None, max_entry_bytes: int, lock: threading.RLock
+        self, trace_id: int, lines: MaskedLines, max_entry_bytes: int, lock: threading.RLock
     ) -> None:
-        super().__init__(redactor, max_entry_bytes=max_entry_bytes, lock=lock)
+        super().__init__(None, max_entry_bytes=max_entry_bytes, lock=lock, lines=lines)
         self.trace_id = trace_id
         self.root_ended = False
         self.dirty = False
@@ -96,6 +97,7 @@ class RunDirectory:
         self.quiet_period_s = quiet_period_s
         self.written = 0
         self._redactor = redactor
+        self._lines = MaskedLines(redactor)
         self._troubles = troubles
         self._max_runs = max_runs
         self._max_entry_bytes = max_entry_bytes
@@ -116,7 +118,7 @@ class RunDirectory:
             if take is None:
                 if len(self.takes) >= self._max_runs or self._held_bytes > self._max_held_bytes:
                     self._make_room()
-                take = TraceTake(trace_id, self._redactor, self._max_entry_bytes, self._lock)
+                take = TraceTake(trace_id, self._lines, self._max_entry_bytes, self._lock)
                 self.takes[trace_id] = take
             return take
 
@@ -257,7 +259,9 @@ class RunDirectory:
             path = write_run(group, self.directory, self._redactor, known)
         except Exception as error:  # noqa: BLE001 - disks fill up, dialects may raise
             self._troubles.raised(
-                "writing a cassette", error, lost="the run stays in its spool; see otel_cassette.recover"
+                "writing a cassette",
+                error,
+                lost="the run stays in its spool; see otel_cassette.recover",
             )
             self._postpone(group)
             return False

@@ -109,4 +109,3 @@ def _mask(records: list[Record], redactor: Redactor) -> None:
         changed, _ = mask_call(redactor, parts)
         if changed:
             records[place] = record.model_copy(update=changed)
-

@@ -16,9 +16,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
 from otel_cassette.formats.sdk import span_of
-from otel_cassette.model.span import LogRecord, Resource, SpanEvent, SpanRecord
-from otel_cassette.otel.encoding import LineEncoder
-from otel_cassette.otel.masking import mask_log, mask_span
+from otel_cassette.model.span import LogRecord, SpanEvent, SpanRecord
+from otel_cassette.otel.masking import MaskedLines
 from otel_cassette.otel.spool import Spool
 from otel_cassette.redaction import Redactor
 
@@ -27,9 +26,6 @@ Skeleton = tuple[SpanContext, "SpanContext | None", str, "int | None"]
 """Ids, parent, name and start of a span: its place in the tree."""
 DEFAULT_MAX_ENTRY_BYTES = 8 * 1024 * 1024
 _KEPT_CHARS = 1024
-_MAX_RESOURCES = 256
-_encoder = LineEncoder()
-_resources: dict[int, tuple[Any, Resource]] = {}
 
 
 class SpanTake:
@@ -39,6 +35,7 @@ class SpanTake:
         redactor: Rules applied before anything is written to the spool.
         max_entry_bytes: A span whose content is larger keeps no value over 1,024 characters.
         lock: Taken while a call is entered; its own by default.
+        lines: What writes the spool's lines; its own by default.
 
     Attributes:
         spans: Finished spans that may be calls, in the order they ended.
@@ -56,8 +53,10 @@ class SpanTake:
         *,
         max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES,
         lock: threading.RLock | None = None,
+        lines: MaskedLines | None = None,
     ) -> None:
         self.redactor = redactor
+        self._lines = lines or MaskedLines(redactor)
         self.spans: list[SpanRecord] = []
         self.logs: list[LogRecord] = []
         self.opened: dict[int, ReadableSpan] = {}
@@ -91,7 +90,6 @@ class SpanTake:
         record = span_of(span)
         if record is None:
             return True
-        record.resource = _shared(span.resource, record.resource)
         size = _size(record.attributes, record.events)
         whole = size <= self._max_entry_bytes
         if not whole:
@@ -115,7 +113,7 @@ class SpanTake:
             self.logs.append(log)
             self.version += 1
             if self.spool is not None:
-                self.spool.write(_encoder.log(mask_log(self.redactor, log)))
+                self.spool.write(self._lines.log(log))
 
     def records(self) -> list[SpanRecord]:
         """Return all spans: the finished ones, skeletons, and those still open (`end_ns` 0)."""
@@ -137,7 +135,7 @@ class SpanTake:
             self._announced.clear()
             self.spool = spool
             for log in self.logs:
-                spool.write(_encoder.log(mask_log(self.redactor, log)))
+                spool.write(self._lines.log(log))
             for record in self.spans:
                 self._write(spool, record)
 
@@ -166,14 +164,14 @@ class SpanTake:
                 self._announced.add(span_id)
                 parts = (span.context, span.parent, span.name, span.start_time)
                 lines.append(self._skeleton_line(parts, is_open=True))
-        lines.append(_encoder.span(mask_span(self.redactor, record)))
+        lines.append(self._lines.span(record))
         spool.write(b"".join(lines))
 
     def _skeleton_line(self, parts: Skeleton, *, is_open: bool = False) -> bytes:
         record = _skeleton_record(*parts)
         if is_open:
             record.end_ns = 0
-        return _encoder.span(mask_span(self.redactor, record))
+        return self._lines.span(record)
 
 
 def _skeleton_record(
@@ -205,16 +203,6 @@ def _open_record(span: ReadableSpan) -> SpanRecord | None:
     return record
 
 
-def _shared(resource: Any, made: Resource) -> Resource:
-    """Return one and the same object for the same resource of the SDK: runs are told by it."""
-    known = _resources.get(id(resource))
-    if known is None:
-        if len(_resources) >= _MAX_RESOURCES:
-            _resources.clear()
-        known = _resources[id(resource)] = (resource, made)
-    return known[1]
-
-
 def _size(attributes: Any, events: Iterable[SpanEvent]) -> int:
     """Return roughly how much text there is, in bytes."""
     total = sum(map(_chars, attributes.values()))
@@ -241,4 +229,3 @@ def _without_content(span: SpanRecord) -> SpanRecord:
     span.dropped_attributes += max(dropped, 1)
     span._attributes, span._events = attributes, events  # noqa: SLF001 - new, and nobody else's
     return span
-

@@ -6,6 +6,7 @@ order in which a processor sees them. Not here: any test.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,10 @@ def merged(path: Path) -> Trace:
     return trace
 
 
-def from_file(path: Path) -> tuple[Assembly, None]:
-    """Return what the file itself is assembled to."""
+def from_file(path: Path) -> list[dict[str, Any]]:
+    """Return the calls that the file itself is assembled to."""
     trace = merged(Path(path))
-    return assemble(trace.spans, trace.logs), None
+    return as_json(assemble(trace.spans, trace.logs))
 
 
 def sdk_span(span: SpanRecord, resources: dict[int, Resource]) -> ReadableSpan:
@@ -154,23 +155,34 @@ def feed(path: Path) -> list[dict[str, Any]]:
     return calls_json([*cassette.entries, *cassette.nested, *cassette.failures])
 
 
-def as_json(assembly: Assembly, _: None = None) -> list[dict[str, Any]]:
+def as_json(assembly: Assembly) -> list[dict[str, Any]]:
     """Return the calls of an assembly as comparable JSON."""
     return calls_json([*assembly.entries, *assembly.nested, *assembly.failures])
 
 
 def calls_json(records: Any) -> list[dict[str, Any]]:
-    """Return records as comparable JSON, without keys, which are made when asked for."""
-    return [record.model_dump(mode="json", exclude={"key"}) for record in records]
+    """Return records as comparable JSON: without keys, latency as files have it, sorted."""
+    return sorted(map(_call_json, records), key=_text)
+
+
+def _call_json(record: Any) -> dict[str, Any]:
+    call: dict[str, Any] = record.model_dump(mode="json", exclude={"key"})
+    if call["latency_ms"] is not None:
+        call["latency_ms"] = round(call["latency_ms"], 3)
+    return call
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def runs_json(paths: Any) -> list[list[dict[str, Any]]]:
     """Return the calls of each run of a file that has any, as `calls_json` shows them, sorted."""
     made = (assemble(trace.spans, trace.logs) for trace in read_traces(paths))
-    return sorted((calls for calls in map(as_json, made) if calls), key=repr)
+    return sorted((calls for calls in map(as_json, made) if calls), key=_text)
 
 
 def files_json(directory: Path) -> list[list[dict[str, Any]]]:
     """Return the calls of each cassette in a directory, likewise."""
     cassettes = [Cassette.load(path) for path in sorted(directory.glob("*.jsonl"))]
-    return sorted((calls_json([*c.entries, *c.nested, *c.failures]) for c in cassettes), key=repr)
+    return sorted((calls_json([*c.entries, *c.nested, *c.failures]) for c in cassettes), key=_text)
