@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
 import json
@@ -296,25 +297,42 @@ ANSWERS = {
 
 
 class Sdks:
-    """The real SDKs, sync and async, for one provider."""
+    """The real SDKs, sync and async, for one provider; made when they are first asked for."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        both = {"max_retries": 0, **options}
-        self.openai = openai.OpenAI(api_key="sk-test", base_url=f"{url}/v1", **both)
-        self.aopenai = openai.AsyncOpenAI(api_key="sk-test", base_url=f"{url}/v1", **both)
-        self.anthropic = anthropic.Anthropic(api_key="sk-test", base_url=url, **both)
-        self.aanthropic = anthropic.AsyncAnthropic(api_key="sk-test", base_url=url, **both)
-        self.google = genai.Client(api_key="sk-test", http_options={"base_url": url})
+        self._url = url
+        self._options = {"api_key": "sk-test", "max_retries": 0, **options}
+
+    @functools.cached_property
+    def openai(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self._url}/v1", **self._options)
+
+    @functools.cached_property
+    def aopenai(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=f"{self._url}/v1", **self._options)
+
+    @functools.cached_property
+    def anthropic(self) -> anthropic.Anthropic:
+        return anthropic.Anthropic(base_url=self._url, **self._options)
+
+    @functools.cached_property
+    def aanthropic(self) -> anthropic.AsyncAnthropic:
+        return anthropic.AsyncAnthropic(base_url=self._url, **self._options)
+
+    @functools.cached_property
+    def google(self) -> genai.Client:
+        return genai.Client(api_key="sk-test", http_options={"base_url": self._url})
 
     def close(self) -> None:
-        for client in (self.openai, self.anthropic, self.google):
-            client.close()
+        for name in {"openai", "anthropic", "google"} & vars(self).keys():
+            getattr(self, name).close()
 
     async def aclose(self) -> None:
         """Close the async clients, in the loop that used them."""
-        await self.aopenai.close()
-        await self.aanthropic.close()
-        await self.google.aio.aclose()
+        for name in {"aopenai", "aanthropic"} & vars(self).keys():
+            await getattr(self, name).close()
+        if "google" in vars(self):
+            await self.google.aio.aclose()
 
 
 def user(text: str) -> list[dict[str, str]]:

@@ -133,6 +133,9 @@ class Counting(httpx2.BaseTransport):
         self.count += 1
         return self.inner.handle_request(request)
 
+    def close(self):
+        self.inner.close()
+
 
 class Subclass(httpx2.HTTPTransport):
     def handle_request(self, request):
