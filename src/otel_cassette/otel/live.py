@@ -30,8 +30,9 @@ from otel_cassette.model.entry import EntryKind
 from otel_cassette.otel.claims import Hint, give_back
 from otel_cassette.otel.kinds import kind_of, tool_name_of
 from otel_cassette.otel.troubles import note
-from otel_cassette.session.context import replay_is_open
+from otel_cassette.session import open_sessions
 
+_SESSIONS: Final = open_sessions()
 _MAX_LATE: Final = 1000
 _PURGE_FROM: Final = 1000
 _MAX_DEPTH: Final = 1000
@@ -99,7 +100,7 @@ class LiveSpans:
                 self._roots[context.trace_id] = weakref.ref(span)
                 if len(self._roots) > self._purge_at:
                     self._purge()
-            if not replay_is_open():
+            if not _SESSIONS:
                 return
             thread = threading.get_ident()
             key = (context.trace_id, context.span_id)

@@ -136,7 +136,8 @@ class CassetteSpanProcessor(SpanProcessor):
                     self._note_inside(span, take)
             else:
                 LIVE.started(span, parent_context)
-                self._start_in_session(span, parent_context)
+                if self._always or len(sessions) > 1 or sessions[0].is_recording:
+                    self._start_in_session(span, parent_context)
                 return
             if take is not None:
                 take.opened[span.context.span_id] = span

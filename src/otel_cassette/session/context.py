@@ -35,7 +35,6 @@ _SESSION_KEY = otel_context.create_key("otel-cassette-session")
 _MIN_SPAN_ATTRIBUTES = 1_000
 _lock = threading.Lock()
 _active: list[Session] = []
-_replays_open = 0
 _warned_of_limit = False
 _inside: ContextVar[Step | None] = ContextVar("otel_cassette_inside", default=None)
 
@@ -49,6 +48,7 @@ class Session:
         playback: What wrappers and transports drive.
         poisoned: The miss that ended the replay at the wire, if any: later calls fail alike.
         is_open: False once the block was left.
+        is_recording: Whether calls are recorded; else they are replayed.
         summary: The totals; final once the block was left.
         span_content: Whether marks may carry text of requests; else pointers and digests only.
         faults: What failed in our own span callbacks, one line each; the user's calls were not
@@ -64,6 +64,7 @@ class Session:
         self.playback = playback
         self.poisoned: CassetteMissError | None = None
         self.is_open = False
+        self.is_recording = playback.mode == "record"
         self.span_content = not content_capture_is_off()
         self.faults: list[str] = []
         self.claims: dict[tuple[EntryKind, int], object] = {}
@@ -74,11 +75,6 @@ class Session:
         self._tool_names: frozenset[str] | None = None
         self._unfinished: dict[Callable[[], None], None] = {}
         playback.session = self
-
-    @property
-    def is_recording(self) -> bool:
-        """Whether calls are recorded; else they are replayed."""
-        return self.playback.mode == "record"
 
     @property
     def summary(self) -> Totals:
@@ -282,23 +278,14 @@ def _missing(entry: CassetteEntry) -> ReplayDivergence:
 
 
 def _enter(session: Session) -> None:
-    global _replays_open  # noqa: PLW0603 - read by every span that starts, so it is a plain number
     with _lock:
         _active.append(session)
-        _replays_open = sum(not each.is_recording for each in _active)
 
 
 def _leave(session: Session) -> None:
-    global _replays_open  # noqa: PLW0603 - as above
     with _lock:
         if session in _active:
             _active.remove(session)
-        _replays_open = sum(not each.is_recording for each in _active)
-
-
-def replay_is_open() -> bool:
-    """Return whether any replay is open in this process."""
-    return _replays_open > 0
 
 
 def open_session(session_id: str) -> Session | None:
