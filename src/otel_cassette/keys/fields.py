@@ -37,7 +37,19 @@ PARAM_NAMES = {
     "frequencyPenalty": "frequency_penalty",
 }
 _NOT_COMPARED = frozenset(
-    {"stream", "stream_options", "betas", "extra_headers", "extra_query", "timeout", "extra_body"}
+    {
+        "stream",
+        "stream_options",
+        "betas",
+        "extra_headers",
+        "extra_query",
+        "timeout",
+        "extra_body",
+        # Where a provider looks for a cached prefix. Frameworks make a new key for every run
+        # (openai-agents: `agents-sdk:run:<uuid>`), and the answer does not depend on it.
+        "prompt_cache_key",
+        "prompt_cache_retention",
+    }
 )
 _REQUEST_FIELDS = frozenset(
     {
