@@ -74,14 +74,8 @@ class CassetteSpanExporter(SpanExporter):
         """Keep the spans of a batch; FAILURE when one could not be kept, or after `shutdown`."""
         if self._shut_down:
             return SpanExportResult.FAILURE
-        result = SpanExportResult.SUCCESS
-        for span in spans:
-            try:
-                self._keep(span)
-            except Exception as error:  # noqa: BLE001 - nothing is raised into the program
-                self.troubles.raised("export", error, lost="a finished span is not recorded")
-                result = SpanExportResult.FAILURE
-        return result
+        kept = [self._keep_guarded(span) for span in spans]
+        return SpanExportResult.SUCCESS if all(kept) else SpanExportResult.FAILURE
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Write every run as it stands; False when that failed or took too long."""
@@ -121,6 +115,14 @@ class CassetteSpanExporter(SpanExporter):
         kept = self._runs.logged(log)
         self._logs += kept
         return kept
+
+    def _keep_guarded(self, span: ReadableSpan) -> bool:
+        try:
+            self._keep(span)
+        except Exception as error:  # noqa: BLE001 - nothing is raised into the program
+            self.troubles.raised("export", error, lost="a finished span is not recorded")
+            return False
+        return True
 
     def _keep(self, span: ReadableSpan) -> None:
         context = span.context

@@ -229,17 +229,13 @@ class CassetteSpanProcessor(SpanProcessor):
     def _start_in_session(self, span: Span, parent_context: Context | None) -> None:
         """Find the session of a span that has just started, and note where the span goes."""
         sessions = self._sessions
-        take: SpanTake | None
         if self._runs is not None:
             # Other work of the program goes on beside the session, and has a place to go.
             session = session_in(parent_context)
         else:
             # A context that was lost (a plain thread pool) leaves the one session there is.
             session = sessions[0] if len(sessions) == 1 else self._one_of(parent_context)
-        if session is None:
-            take = self._fixed or self._take_of(span.context.trace_id)
-        else:
-            take = self._take_in(session)
+        take = self._take_in(session, span.context.trace_id)
         span_id = span.context.span_id
         if take is not None:
             take.opened[span_id] = span
@@ -248,8 +244,10 @@ class CassetteSpanProcessor(SpanProcessor):
         elif self._always:
             self._live[span_id] = None
 
-    def _take_in(self, session: Session) -> SpanTake | None:
+    def _take_in(self, session: Session | None, trace_id: int) -> SpanTake | None:
         """Return where the spans of *session* go; None for those of a replay."""
+        if session is None:
+            return self._fixed or self._take_of(trace_id)
         if self._fixed is not None and session.owner is not self._cassette:
             return self._fixed
         if not session.is_recording:

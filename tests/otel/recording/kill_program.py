@@ -118,7 +118,8 @@ def main() -> None:
         finished = killed(how, folder, chance.uniform(0, 0.03))
         found = recovered(folder, how)
         left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
-        print(json.dumps({"finished": finished, "recovered": found, "left": left}), flush=True)
+        row = {"finished": finished, "recovered": found, "left": left}
+        sys.stdout.write(json.dumps(row) + "\n")
         shutil.rmtree(folder)
 
 
