@@ -269,4 +269,6 @@ def llm_key(request: Any) -> str:
         ValueError: When the request is not JSON.
     """
     plain = request.to_json() if hasattr(request, "to_json") else request
+    if isinstance(plain.get("messages"), str):
+        plain = {**plain, "messages": [{"role": "user", "content": plain["messages"]}]}
     return llm_request(plain).key
