@@ -99,7 +99,7 @@ def test_a_failure_of_an_exported_trace_is_raised_where_it_happened(
     agent = create_agent(
         scripted([(failure["name"], failure["request"])], "unreached"), support_tools(ran)
     )
-    with run.cassette.replaying(kinds={"tool"}), pytest.raises(ValueError) as caught:
+    with run.cassette.replaying(kinds={"tool"}), pytest.raises(ValueError, match="Z-99") as caught:
         asyncio.run(agent.ainvoke({"messages": [("user", "Please refund my order Z-99.")]}))
     assert str(caught.value) == failure["error"]["message"]
     assert ran == []
@@ -185,8 +185,8 @@ def test_a_changed_argument_runs_for_real_in_fallthrough(ran: list[dict[str, Any
 
 
 def test_a_miss_ends_the_block_though_the_agent_hides_it(ran: list[dict[str, Any]]) -> None:
-    from langgraph.prebuilt import ToolNode
     from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
 
     graph = StateGraph(MessagesState)
     graph.add_node("tools", ToolNode(support_tools(ran), handle_tool_errors=True))

@@ -89,7 +89,7 @@ def test_an_error_result_is_an_answer_as_on_the_wire(
 
 def test_an_exception_of_the_call_is_raised_again(server: MCPServer) -> None:
     async def work(session: Any) -> str:
-        with pytest.raises(Exception, match="(?i)tim") as caught:
+        with pytest.raises(Exception, match=r"(?i)tim") as caught:
             await session.call_tool("lookup_order", {"order_id": "A-1"}, 0.000001)
         return f"{type(caught.value).__name__}: {caught.value}"
 
@@ -149,7 +149,9 @@ def test_a_changed_argument_by_mode(server: MCPServer, ran: list[dict[str, Any]]
 def test_what_a_framework_recorded_of_a_tool_becomes_a_result(
     server: MCPServer, ran: list[dict[str, Any]], response: Any, text: str, structured: Any
 ) -> None:
-    entry = CassetteEntry(kind="tool", index=0, name="say", request={"text": "x"}, response=response)
+    entry = CassetteEntry(
+        kind="tool", index=0, name="say", request={"text": "x"}, response=response
+    )
 
     async def work(session: Any) -> Any:
         return await session.call_tool("say", {"text": "x"})

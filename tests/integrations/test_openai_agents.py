@@ -162,7 +162,10 @@ def test_outputs_are_shown_to_the_model_as_when_they_were_recorded() -> None:
     @function_tool
     def picture() -> list:  # type: ignore[type-arg]
         calls.append("picture")
-        return [ToolOutputText(text="a cat"), ToolOutputImage(image_url="https://example.org/c.png")]
+        return [
+            ToolOutputText(text="a cat"),
+            ToolOutputImage(image_url="https://example.org/c.png"),
+        ]
 
     turns = ([("order", {}), ("pair", {}), ("picture", {})], "done")
     tools = [order, pair, picture]

@@ -112,7 +112,10 @@ def test_a_failure_of_an_exported_trace_is_raised_where_it_happened(
     trace = recorded("traces/pydantic-ai/tool_error__v5")
     failure = trace.tools[0]
     agent = support_agent(scripted([(failure["name"], failure["request"])]), ran)
-    with trace.cassette.replaying(kinds={"tool"}), pytest.raises(ValueError) as caught:
+    with (
+        trace.cassette.replaying(kinds={"tool"}),
+        pytest.raises(ValueError, match="Z-99") as caught,
+    ):
         run(agent, "Please refund my order Z-99.")
     assert str(caught.value) == failure["error"]["message"]
     assert ran == []
