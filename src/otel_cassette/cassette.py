@@ -649,6 +649,7 @@ class RecordingBlock(SessionBlock):
         finally:
             source = self._cassette._journal.source  # noqa: SLF001 - as in _save
             if source is not None and source.report.spans:
+                self._cassette._journal.assembled()  # noqa: SLF001 - joins calls and spans
                 self._cassette.report = source.report
             if self._spooled is not None:
                 self._spooled.finish(saved=self._saved)

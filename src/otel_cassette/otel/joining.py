@@ -24,6 +24,7 @@ from otel_cassette.model.entry import (
     CassetteEntry,
     CassetteFailure,
     EntryKind,
+    EntrySource,
     ParentRef,
 )
 from otel_cassette.model.span import SpanRecord
@@ -72,6 +73,7 @@ class Accounts:
         assembly: What the spans tell.
         spans: All spans of the recording.
         inside: For spans that began inside a wrapped tool: its ticket, by span id.
+        completed: Filled by `join`: ids of spans whose call was recorded itself, content and all.
     """
 
     take: Sequence[Ticket]
@@ -79,6 +81,7 @@ class Accounts:
     assembly: Assembly
     spans: Iterable[SpanRecord]
     inside: Mapping[str, Ticket] = field(default_factory=dict)
+    completed: set[str] = field(default_factory=set)
 
 
 def join(accounts: Accounts, offsets: Mapping[LaneKey, int]) -> list[Record]:
@@ -96,7 +99,8 @@ def join(accounts: Accounts, offsets: Mapping[LaneKey, int]) -> list[Record]:
                 absorbed[id(item)] = same
                 same.span_id = item.span_id
                 if not item.inferred:
-                    same.fields["source"] = item.fields.get("source")
+                    same.fields["source"] = _place_of(item)
+                    accounts.completed.add(item.span_id or "")
     for item in told:
         if isinstance(item.parent, _Item):
             item.parent = absorbed.get(id(item.parent), item.parent)
@@ -107,6 +111,12 @@ def join(accounts: Accounts, offsets: Mapping[LaneKey, int]) -> list[Record]:
     items = [*wrapped.values(), *(item for item in told if id(item) not in absorbed)]
     items.sort(key=lambda item: item.start_ns)
     return _indexed(items, offsets)
+
+
+def _place_of(item: _Item) -> EntrySource | None:
+    """Return a span's place for an entry whose content is not the span's: no dialect read it."""
+    source = item.fields.get("source")
+    return None if source is None else source.model_copy(update={"dialect": None})
 
 
 def _told(assembly: Assembly) -> list[_Item]:

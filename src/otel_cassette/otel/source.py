@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from opentelemetry import trace
 
@@ -37,6 +38,7 @@ class CassetteSource(SpanTake):
         self.facts: dict[int, TicketFacts] = {}
         self._assembly = Assembly()
         self._assembled_version = 0
+        self._completed: frozenset[str] = frozenset()
         after_fork(self.renew_lock)
 
     @classmethod
@@ -67,8 +69,24 @@ class CassetteSource(SpanTake):
 
     @property
     def report(self) -> AssemblyReport:
-        """What became of each span so far."""
-        return self.assembly().report
+        """What became of each span so far; a call that was recorded itself lacks nothing."""
+        report = self.assembly().report
+        completed = self._completed
+        if not completed:
+            return report
+        lines = [
+            replace(
+                line,
+                status="replayable",
+                response_integrity="whole",
+                reason="Its content was recorded with the call itself.",
+                remedy=None,
+            )
+            if line.span_id in completed and line.status == "not_replayable"
+            else line
+            for line in report.lines
+        ]
+        return replace(report, lines=lines)
 
     def assembly(self) -> Assembly:
         """Return what the spans tell; made again only when there is more."""
@@ -84,7 +102,9 @@ class CassetteSource(SpanTake):
         if not self.spans:
             return index_take(take, offsets)
         accounts = Accounts(take, self.facts, self.assembly(), self.records(), self.inside)
-        return join(accounts, offsets)
+        records = join(accounts, offsets)
+        self._completed = frozenset(accounts.completed)
+        return records
 
     def clear(self) -> None:
         """Forget what was told so far; see `store.CallSource`."""
@@ -107,5 +127,9 @@ def _mask(records: list[Record], redactor: Redactor) -> None:
             name: getattr(record, name, None) for name in ("request", "response", "yields", "error")
         }
         changed, _ = mask_call(redactor, parts)
+        source = record.source
+        if source is not None and redactor.may_match("\n".join(source.path)):
+            path = tuple(map(redactor.text, source.path))
+            changed["source"] = source.model_copy(update={"path": path})
         if changed:
             records[place] = record.model_copy(update=changed)
