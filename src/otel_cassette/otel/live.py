@@ -34,6 +34,8 @@ from otel_cassette.session import open_sessions
 
 _SESSIONS: Final = open_sessions()
 _MAX_LATE: Final = 1000
+_LATE_FOR_NS: Final = 60_000_000_000
+"""How long the span of a call is waited for: those made in the background come within seconds."""
 _PURGE_FROM: Final = 1000
 _MAX_DEPTH: Final = 1000
 SpanKey = tuple[int, int]
@@ -302,7 +304,10 @@ class LiveSpans:
         if start_ns is None:
             return
         key = _key(span)
+        oldest_ns = time.time_ns() - _LATE_FOR_NS
         with self._lock:
+            if self._late and self._late[0].called_ns < oldest_ns:
+                self._late = [late for late in self._late if late.called_ns >= oldest_ns]
             for place, late in enumerate(self._late):
                 if start_ns > late.called_ns or key in self._bound:
                     continue

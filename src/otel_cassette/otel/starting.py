@@ -19,6 +19,7 @@ from otel_cassette.dialects.protocol import Reading
 from otel_cassette.engine import LiveCall
 from otel_cassette.model.entry import EntryKind
 from otel_cassette.model.span import SpanRecord
+from otel_cassette.otel.kinds import kind_of
 from otel_cassette.session import Session, inside
 from otel_cassette.session.marks import bounded
 from otel_cassette.session.names import (
@@ -57,6 +58,8 @@ def marks(
         name: The span's name.
         attributes: Its attributes at start.
     """
+    if kind_of(name, attributes) != kind:
+        return {}  # only its name says so: enough for a hint, not for a mark
     engine = session.playback.engine
     if inside() is None and engine.is_exhausted(kind):
         text = f"{kind} call beyond the recording: all recorded {kind} calls are played"

@@ -6,7 +6,6 @@ belongs to. Only the OpenTelemetry API is used. Not here: what a call gets (`pla
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import threading
@@ -16,7 +15,6 @@ from types import TracebackType
 from typing import Any
 
 from opentelemetry import context as otel_context
-from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, TraceState
 
@@ -24,18 +22,15 @@ from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Totals
 from otel_cassette.errors import CassetteError, CassetteMissError
 from otel_cassette.model.entry import CassetteEntry, EntryKind
-from otel_cassette.session import metrics, names
-from otel_cassette.session.marks import bounded, content_capture_is_off, divergence_json, tracer
+from otel_cassette.session import replay_span
+from otel_cassette.session.marks import content_capture_is_off
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.session.playback import Playback, Step
 from otel_cassette.session.provider_keys import ProviderKeys
 
-_logger = logging.getLogger("otel_cassette")
 _SESSION_KEY = otel_context.create_key("otel-cassette-session")
-_MIN_SPAN_ATTRIBUTES = 1_000
 _lock = threading.Lock()
 _active: list[Session] = []
-_warned_of_limit = False
 _inside: ContextVar[Step | None] = ContextVar("otel_cassette_inside", default=None)
 
 
@@ -193,29 +188,13 @@ class SessionBlock:
         session.is_open = True
         _enter(session)
         if self._with_span:
-            context = self._open_span(context)
+            self._span, context = replay_span.start(session, context)
         self._token = otel_context.attach(context)
         if self._guard is not None:
             self._guard.up()
         if self._keys is not None:
             self._keys.up()
         return session
-
-    def _open_span(self, context: Context) -> Context:
-        """Start the session's span; one that nothing records leaves the context as it is."""
-        attributes = {
-            names.ID_ATTR: self.session.id,
-            names.MODE_ATTR: self.session.playback.mode,
-        }
-        if self.session.source:
-            attributes[names.SOURCE_ATTR] = bounded(self.session.source)
-        outer = trace.get_current_span(context).get_span_context()
-        span = tracer().start_span(names.REPLAY_SPAN, context, attributes=attributes)
-        self._span = span
-        if span.get_span_context().span_id == outer.span_id:  # a no-op tracer gave its parent back
-            return context
-        warn_of_attribute_limit(span)
-        return trace.set_span_in_context(span, context)
 
     def __exit__(
         self,
@@ -232,49 +211,11 @@ class SessionBlock:
         otel_context.detach(self._token)
         self._token = None
         session.close()
-        if not session.is_recording:
-            metrics.count(session.summary, session.playback.mode)
-        if self._span is not None:
-            finish_span(self._span, session)
+        replay_span.finish(self._span, session)
         if self._on_exit is not None and exc is None:
             self._on_exit(session)
         if session.poisoned is not None and exc is not session.poisoned:
             raise session.poisoned from exc
-
-
-def finish_span(span: Span, session: Session) -> None:
-    """Write the totals and the first divergence on the session span, and end it."""
-    totals = session.summary
-    span.set_attributes(
-        {
-            names.SERVED_ATTR: totals.served,
-            names.LIVE_ATTR: totals.live,
-            names.MISSED_ATTR: totals.missed,
-            names.UNPLAYED_ATTR: totals.unplayed,
-            names.TIES_ATTR: totals.ties,
-            names.DIVERGED_COUNT_ATTR: totals.diverged,
-        }
-    )
-    unplayed = session.unplayed
-    missing = [_missing(entry) for entry in unplayed[: names.MAX_DIFF_ITEMS]]
-    if missing:
-        lines = [bounded(divergence.summary()) for divergence in missing]
-        if len(unplayed) > len(lines):
-            lines[-1] = f"... ({len(unplayed) - len(lines) + 1} more missing calls)"
-        span.set_attribute(names.MISSING_ATTR, lines)
-    first = session.first_divergence or next(iter(missing), None)
-    if first is not None:
-        span.set_attributes(
-            {names.DIVERGED_ATTR: True, names.DIVERGENCE_ATTR: divergence_json(first)}
-        )
-    span.end()
-
-
-def _missing(entry: CassetteEntry) -> ReplayDivergence:
-    """Return what a mark says of a missing call: without the diff, which nobody reads there."""
-    return ReplayDivergence(
-        kind=entry.kind, index=entry.index, reason="missing_call", expected_name=entry.name
-    )
 
 
 def _enter(session: Session) -> None:
@@ -291,20 +232,6 @@ def _leave(session: Session) -> None:
 def open_session(session_id: str) -> Session | None:
     """Return the open session with this id; None for one of another process."""
     return next((each for each in list(_active) if each.id == session_id), None)
-
-
-def warn_of_attribute_limit(span: Span) -> None:
-    """Warn once when the SDK's attribute limit may evict marks from spans of long chats."""
-    global _warned_of_limit  # noqa: PLW0603 - once in a process
-    limit = getattr(getattr(span, "_limits", None), "max_span_attributes", None)
-    if _warned_of_limit or not isinstance(limit, int) or limit >= _MIN_SPAN_ATTRIBUTES:
-        return
-    _warned_of_limit = True
-    _logger.warning(
-        "spans keep at most %d attributes: long chats lose their first messages and marks; set "
-        "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000 (divergences stand on spans of their own as well)",
-        limit,
-    )
 
 
 def _after_fork() -> None:

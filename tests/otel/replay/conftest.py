@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import Sampler
 
 from otel_cassette import Cassette
+from otel_cassette.otel.late import LATE
+from otel_cassette.otel.live import LIVE
 from otel_cassette.otel.processor import CassetteSpanProcessor
-from otel_cassette.session import context, marks
+from otel_cassette.session import marks, replay_span
 
 # Tests are imported by path (--import-mode=importlib), which leaves their folder out of sys.path.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -51,7 +54,14 @@ def make_telemetry() -> Iterator[MakeTelemetry]:
 @pytest.fixture(autouse=True)
 def _no_limit_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     """The warning about the attribute limit comes once a process; its own test resets this."""
-    monkeypatch.setattr(context, "_warned_of_limit", True)
+    monkeypatch.setattr(replay_span, "_warned_of_limit", True)
+
+
+@pytest.fixture(autouse=True)
+def _no_late_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test waits for, another does not get."""
+    monkeypatch.setattr(LIVE, "_late", [])
+    monkeypatch.setattr(LATE, "_marks", OrderedDict())
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from replay_setup import (
 
 from otel_cassette import Cassette, CassetteMissError, ReplayDivergence
 from otel_cassette.otel.sampler import ReplaySampler
-from otel_cassette.session import context, marks, metrics
+from otel_cassette.session import marks, metrics, replay_span
 
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1-mini"}
 QUESTION = "Where is order A-18?"
@@ -228,7 +228,7 @@ def test_the_attribute_limit_is_warned_of_once(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(context, "_warned_of_limit", False)
+    monkeypatch.setattr(replay_span, "_warned_of_limit", False)
     make_telemetry(limits=SpanLimits(max_span_attributes=1000))
     with cassette.replaying():
         pass
