@@ -157,7 +157,7 @@ def canonical_schema(schema: JSON) -> JSON:
         return schema
     result: dict[str, Any] = {}
     for key, value in schema.items():
-        name: str = _SCHEMA_KEYS.get(key, key)
+        name = _SCHEMA_KEYS.get(str(key), str(key))
         if value is None:
             continue
         if name == "type" and isinstance(value, str):

@@ -15,6 +15,7 @@ from otel_cassette.keys.canonical import unescape_pointer
 
 JSON = Any
 Normalizer = Callable[[JSON], JSON]
+_FLAGS = {re.ASCII: "a", re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"}
 NormalizeRule = str | tuple[str, str] | re.Pattern[str] | Normalizer
 
 
@@ -51,12 +52,7 @@ class ComparisonRules:
             if not pointer.startswith("/"):
                 msg = f"ignore={pointer!r}: a JSON pointer starts with '/', as in '/messages/*/parts/0/content'"
                 raise ValueError(msg)
-        rules: Iterable[NormalizeRule] = (
-            (normalize,)
-            if isinstance(normalize, str | re.Pattern) or callable(normalize)
-            else normalize
-        )
-        self.normalize: tuple[Normalizer, ...] = tuple(map(_normalizer, rules))
+        self.normalize: tuple[Normalizer, ...] = _normalizers(normalize)
         self._paths = [tuple(map(unescape_pointer, p[1:].split("/"))) for p in self.ignore]
 
     def __bool__(self) -> bool:
@@ -99,12 +95,12 @@ class ComparisonRules:
         Raises:
             LookupError: When the header names a function that was not given.
         """
-        extra = [_normalizer(rule) for rule in given]
+        extra = _normalizers(given)
         functions = {rule_name(rule): rule for rule in extra if not isinstance(rule, RegexRule)}
         rules: list[Normalizer] = []
         for spec in normalize:
             if isinstance(spec, Mapping) and "pattern" in spec:
-                rules.append(RegexRule(spec["pattern"], spec.get("replacement", "<normalized>")))
+                rules.append(_regex(spec["pattern"], spec.get("replacement", "<normalized>")))
                 continue
             name = spec.get("function") if isinstance(spec, Mapping) else spec
             if name not in functions:
@@ -126,19 +122,46 @@ def rule_name(rule: Normalizer) -> str:
     return getattr(rule, "__qualname__", None) or type(rule).__qualname__
 
 
+def _normalizers(given: Iterable[NormalizeRule] | NormalizeRule) -> tuple[Normalizer, ...]:
+    """Return rules, or the only one, as functions."""
+    if isinstance(given, str | re.Pattern) or callable(given):
+        return (_normalizer(given),)
+    return tuple(_normalizer(rule) for rule in given)
+
+
 def _normalizer(rule: NormalizeRule) -> Normalizer:
     if isinstance(rule, str):
-        return RegexRule(re.compile(rule).pattern)
+        return _regex(rule)
     if isinstance(rule, re.Pattern):
-        return RegexRule(rule.pattern)
+        return _regex(rule)
     if isinstance(rule, tuple) and len(rule) == 2:
-        return RegexRule(re.compile(rule[0]).pattern, rule[1])
+        pattern, replacement = rule
+        return _regex(pattern, replacement)
     if callable(rule):
         return rule
     msg = (
         f"normalize={rule!r}: give a pattern, (pattern, replacement), or a function of the request"
     )
     raise TypeError(msg)
+
+
+def _regex(pattern: str | re.Pattern[str], replacement: str = "<normalized>") -> RegexRule:
+    pattern = _inline_flags(pattern) if isinstance(pattern, re.Pattern) else pattern
+    try:
+        compiled = re.compile(pattern)
+        compiled.sub(replacement, "")
+    except (re.error, IndexError, TypeError) as error:
+        msg = (
+            f"normalize: {pattern!r} with replacement {replacement!r} is no usable pattern: {error}"
+        )
+        raise ValueError(msg) from error
+    return RegexRule(pattern, replacement)
+
+
+def _inline_flags(pattern: re.Pattern[str]) -> str:
+    """Return the text of a compiled pattern with its flags in it: a header holds nothing else."""
+    letters = "".join(letter for flag, letter in _FLAGS.items() if pattern.flags & flag)
+    return f"(?{letters}){pattern.pattern}" if letters else pattern.pattern
 
 
 def _map_text(value: JSON, pattern: re.Pattern[str], replacement: str) -> JSON:
