@@ -63,7 +63,7 @@ PLAYABLE = sorted(set(FILES) - NOTHING_TO_PLAY)
 @pytest.mark.parametrize("run", sorted(NOTHING_TO_PLAY & set(FILES)))
 def test_a_recording_without_content_says_which_switch_to_set(run: str) -> None:
     with pytest.raises(
-        CassetteFormatError, match="none of the .* call spans can be played"
+        CassetteFormatError, match=r"none of the .* call spans can be played"
     ) as caught:
         cassette_of(run)
     assert caught.value.report.remedies
