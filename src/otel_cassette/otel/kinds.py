@@ -120,15 +120,17 @@ def kind_of(
         scope: Name of its instrumentation scope; empty where it is not known (a sampler).
         tools: Names of the recorded tools.
     """
-    if attributes and not _KIND_KEYS.isdisjoint(attributes):
+    # One pass over the keys: a span's attributes take a lock for every look at one of them.
+    said = _KIND_KEYS.intersection(attributes) if attributes else ()
+    if said:
         for key, kinds in _KIND_ATTRIBUTES:
-            value = attributes.get(key)
-            if isinstance(value, str):
-                found = kinds.get(value)
-                if found is not None:
-                    return found
-                if key == "openinference.span.kind":
-                    return None
+            if key not in said:
+                continue
+            found = kinds.get(str(attributes[key]))
+            if found is not None:
+                return found
+            if key == "openinference.span.kind":
+                return None
     return _kind_of_name(name, scope, tools)
 
 

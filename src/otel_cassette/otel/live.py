@@ -188,19 +188,20 @@ class LiveSpans:
         """
         current = get_current_span()
         lineage = [current, *self.ancestors(current)] if _is_recording(current) else []
-        found = self._enclosing(lineage, kind, tools)
-        is_of_kind = found is not None
-        if found is None:
+        place = self._enclosing(lineage, kind, tools)
+        if place is not None:
+            found, ancestors = lineage[place], lineage[place + 1 :]
+        else:
             found = self._unbound(kind, name, tools)
-            is_of_kind = found is not None
-        if found is None:
-            return Located(lineage[:1], lineage[1:], is_of_kind=False)
+            if found is None:
+                return Located(lineage[:1], lineage[1:], is_of_kind=False)
+            ancestors = self.ancestors(found)
         spans = [found]
         twin = self._twin(found, kind, name, tools)
         if twin is not None:
             spans.append(twin)
         self._bound.update(map(_key, spans))
-        return Located(spans, self.ancestors(found), is_of_kind=is_of_kind)
+        return Located(spans, ancestors, is_of_kind=True)
 
     def ancestors(self, span: Any) -> list[Any]:
         """Return the open local spans around *span*, the nearest first."""
@@ -245,18 +246,18 @@ class LiveSpans:
 
     # -- how a span is found --------------------------------------------------------------------
 
-    def _enclosing(self, lineage: list[Any], kind: EntryKind, tools: Container[str]) -> Any | None:
-        """Return the outermost span of the kind around the call, up to a call of another kind."""
-        same: list[Any] = []
-        for span in lineage:
+    def _enclosing(self, lineage: list[Any], kind: EntryKind, tools: Container[str]) -> int | None:
+        """Return the place of the outermost span of the kind, up to a call of another kind."""
+        same: list[int] = []
+        for place, span in enumerate(lineage):
             its_kind = _kind(span, tools)
             if its_kind == kind:
-                same.append(span)
+                same.append(place)
             elif its_kind is not None:
                 break
-        for span in reversed(same):
-            if _key(span) not in self._bound:
-                return span
+        for place in reversed(same):
+            if _key(lineage[place]) not in self._bound:
+                return place
         return same[-1] if same else None
 
     def _unbound(self, kind: EntryKind, name: str | None, tools: Container[str]) -> Any | None:
@@ -284,16 +285,17 @@ class LiveSpans:
         """Return the second span of the same call: open here, of the kind, in another trace."""
         trace_id = found.get_span_context().trace_id
         thread, task = threading.get_ident(), current_task_id()
-        for each in self._open(kind, tools):
-            is_near = each.key[0] != trace_id and each.is_here(thread, task)
-            if is_near and _fits(each.span, kind, name):
+        for each in self._open(kind, tools, other_than=trace_id):
+            if each.is_here(thread, task) and _fits(each.span, kind, name):
                 return each.span
         return None
 
-    def _open(self, kind: EntryKind, tools: Container[str]) -> Iterator[_Candidate]:
+    def _open(
+        self, kind: EntryKind, tools: Container[str], *, other_than: int | None = None
+    ) -> Iterator[_Candidate]:
         """Yield the open spans of the kind that no call has taken, the youngest first."""
         for key, (ref, thread, task) in reversed(list(self._spans.items())):
-            if key in self._bound:
+            if key in self._bound or key[0] == other_than:
                 continue
             span = ref()
             if span is not None and span.is_recording() and _kind(span, tools) == kind:

@@ -60,9 +60,10 @@ def _site(session: Session | None, kind: EntryKind, name: str | None) -> CallSit
     spans = [span for span in located.spans if not _is_own(span)]
     named = spans[0] if spans else current
     context = named.get_span_context()
+    is_traced = context.is_valid and not _is_own(named)
     return CallSite(
         path=_path(located),
-        span_id=format(context.span_id, "016x") if context.is_valid else None,
+        span_id=format(context.span_id, "016x") if is_traced else None,
         claim=_claim(session, kind, [*spans, current]),
         spans=spans,
         ancestors=located.ancestors,
