@@ -67,8 +67,8 @@ class Troubles:
         """Note that a span's content exceeds `max_entry_bytes`."""
         self.note(
             "content too large",
-            f"{self._what}: the content of span {name!r} is larger than max_entry_bytes and was not "
-            "recorded; the call keeps its place and cannot be played",
+            f"{self._what}: span {name!r} has more content than max_entry_bytes: its values over 1,024 "
+            "characters were not recorded; the call keeps its place",
         )
 
     def too_many(self) -> None:

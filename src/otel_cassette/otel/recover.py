@@ -27,6 +27,7 @@ from otel_cassette.otel.joining import TicketFacts
 from otel_cassette.otel.source import CassetteSource
 from otel_cassette.otel.spool import (
     DIRECTORY_TARGET,
+    SUFFIX,
     Claimed,
     SpoolContent,
     is_spool,
@@ -103,8 +104,8 @@ def _recover_all(found: Iterable[Path]) -> list[Path]:
 
 
 def _target_of(path: Path) -> Path:
-    """Return the file a spool stands for: `.NAME.PID-RANDOM.spool.jsonl` stands for `NAME`."""
-    return path.parent / path.name[1:].split(".spool.jsonl")[0].rpartition(".")[0]
+    """Return the file a spool stands for: `.NAME.PID-RANDOM.spool` stands for `NAME`."""
+    return path.parent / path.name[1:].split(SUFFIX)[0].rpartition(".")[0]
 
 
 def _read(path: Path) -> SpoolContent | None:

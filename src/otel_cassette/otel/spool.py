@@ -28,7 +28,7 @@ except ImportError:  # Windows: an open file cannot be renamed there, which tell
 
 SPOOL_FORMAT = "otel-cassette-spool"
 SPOOL_VERSION = 1
-SUFFIX = ".spool.jsonl"
+SUFFIX = ".spool"
 _TRACE_ID = re.compile(rb'"traceId":"([0-9a-f]{32})"')
 DIRECTORY_TARGET = "runs"
 """Target of a spool that stands for all runs in its directory, not for one file."""
