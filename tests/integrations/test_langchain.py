@@ -390,6 +390,49 @@ def test_model_calls_inside_a_tool_belong_to_it() -> None:
     assert session.summary.served == 1
 
 
+def test_an_interrupt_passes_and_the_resumed_call_is_recorded(ran: list[dict[str, Any]]) -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import interrupt
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        answer = interrupt({"pay": amount})
+        ran.append({"amount": amount})
+        return f"paid: {answer}"
+
+    agent = create_agent(
+        scripted([("pay", {"amount": 3})], "done"), [pay], checkpointer=InMemorySaver()
+    )
+    config = {"configurable": {"thread_id": "t"}}
+    cassette = Cassette()
+    with cassette.recording():
+        asked = agent.invoke({"messages": [("user", "pay")]}, config)
+        done = agent.invoke(Command(resume="yes"), config)
+    assert asked["__interrupt__"][0].value == {"pay": 3}
+    assert tool_messages(done)[0].content == "paid: yes"
+    assert [(e.name, e.response) for e in cassette.entries] == [("pay", "paid: yes")]
+    assert (cassette.failures, ran) == ([], [{"amount": 3}])
+
+
+def test_a_result_without_json_is_what_the_model_is_told() -> None:
+    class Opaque:
+        def __str__(self) -> str:
+            return "an opaque thing"
+
+    @tool
+    def fetch() -> Any:
+        """Fetch."""
+        return Opaque()
+
+    cassette = Cassette()
+    with cassette.recording():
+        first = fetch.invoke(as_call("fetch", {}))
+    with cassette.replaying():
+        again = fetch.invoke(as_call("fetch", {}))
+    assert again.content == first.content == "an opaque thing"
+
+
 def test_an_argument_without_json_is_named() -> None:
     @tool
     def keep(thing: Any) -> str:

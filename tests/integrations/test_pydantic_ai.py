@@ -106,6 +106,24 @@ def test_an_agent_replays_the_tools_of_an_exported_trace(
     assert (session.summary.served, session.unplayed, session.divergences) == (2, [], [])
 
 
+def test_parallel_tools_of_an_exported_trace_get_their_own_answers(
+    recorded: Any, ran: list[dict[str, Any]]
+) -> None:
+    trace = recorded("traces/pydantic-ai/parallel__stream")
+    calls = list(reversed([(call["name"], call["request"]) for call in trace.tools]))
+    agent = Agent(scripted(calls, "done"))
+
+    @agent.tool_plain
+    async def get_weather(city: str) -> str:
+        ran.append({"city": city})
+        return "unknown"
+
+    with trace.cassette.replaying(kinds={"tool"}) as session:
+        told = returns(run(agent, "Weather?"))
+    assert told == list(reversed([call["response"] for call in trace.tools]))
+    assert (ran, len(told), session.divergences) == ([], 2, [])
+
+
 def test_a_failure_of_an_exported_trace_is_raised_where_it_happened(
     recorded: Any, ran: list[dict[str, Any]]
 ) -> None:

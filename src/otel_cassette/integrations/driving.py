@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_cassette.clients.binding import checked
 from otel_cassette.clients.tools import Clock
-from otel_cassette.errors import CassetteMissError
+from otel_cassette.errors import CassetteError, CassetteMissError
 from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import CassetteFailure, RecordedFailure
 from otel_cassette.model.plain import copy_plain
@@ -141,7 +141,12 @@ class ToolCall:
         return self._decode(copy_plain(value))
 
     def _note_result(self, step: Step, result: Any, clock: Clock) -> None:
-        response = checked(self._encode(result), f"the result of tool {self.name!r}")
+        try:
+            response = self._plain(result)
+        except CassetteError:
+            if step.ticket is not None:
+                raise
+            response = str(result)  # nothing is recorded: the call went well for its caller
         step.succeeded(
             {
                 "request": step.call.plain,
@@ -149,6 +154,14 @@ class ToolCall:
                 "latency_ms": clock.elapsed_ms,
             }
         )
+
+    def _plain(self, result: Any) -> JSON:
+        what = f"the result of tool {self.name!r}"
+        try:
+            return checked(self._encode(result), what)
+        except ValueError as error:  # a framework's own encoder refused it
+            msg = f"{what} has no JSON form: {error}"
+            raise CassetteError(msg) from error
 
     def _note_failure(self, step: Step, error: Exception, clock: Clock) -> None:
         if isinstance(error, self._passing):
