@@ -22,8 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from otel_cassette.otel.install import install
 from otel_cassette.otel.logs import CassetteLogRecordProcessor
-from otel_cassette.session import Session, marks, names
-from otel_cassette.session.context import finish_span, warn_of_attribute_limit
+from otel_cassette.session import Session, marks, names, replay_span
 
 _logger = logging.getLogger("otel_cassette")
 _covering = threading.local()
@@ -95,14 +94,13 @@ def write_session_span(session: Session, start_ns: int) -> None:
         start_ns: When the process began, nanoseconds since the epoch.
     """
     attributes = {names.ID_ATTR: session.id, names.MODE_ATTR: session.playback.mode}
-    source = getattr(session.owner, "source", None)
-    if source:
-        attributes[names.SOURCE_ATTR] = marks.bounded(source)
+    if session.source:
+        attributes[names.SOURCE_ATTR] = marks.bounded(session.source)
     span = marks.tracer().start_span(
         names.REPLAY_SPAN, Context(), attributes=attributes, start_time=start_ns
     )
-    warn_of_attribute_limit(span)
-    finish_span(span, session)
+    replay_span.warn_of_attribute_limit(span)
+    replay_span.finish(span, session)
 
 
 def now_ns() -> int:

@@ -103,7 +103,6 @@ class ProgramCassette(Cassette):
     """The recording of a run, with sessions that report."""
 
     tell: Callable[[CallLine], None]
-    source: str = ""
 
     def _playback(self, options: PlaybackOptions) -> Playback:
         return Playback(
@@ -135,7 +134,6 @@ class ProcessReplay:
         cassette = ProgramCassette.load(settings.cassette)
         assert isinstance(cassette, ProgramCassette)  # noqa: S101 - `load` makes what it is called on
         cassette.tell = tell
-        cassette.source = settings.source
         self._block: SessionBlock = cassette.replaying(
             mode=settings.mode,  # type: ignore[arg-type]  # checked by the command line, and again there
             match=settings.match,  # type: ignore[arg-type]
@@ -145,6 +143,7 @@ class ProcessReplay:
             span=False,  # it would begin before the program has a tracer provider: see `providers.py`
         )
         self.session = self._block.session
+        self.session.source = settings.source
         self._calls_before = 0
         self._guard = NetworkGuard(tuple(settings.allow_hosts))
         self._block.__enter__()
