@@ -46,7 +46,9 @@ class Provider:
         self.server.server_close()
         self.thread.join()
 
-    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, list[tuple[str | None, Any]], Any]:
+    def answer(
+        self, path: str, body: dict[str, Any]
+    ) -> tuple[int, list[tuple[str | None, Any]], Any]:
         """Return (status, events of the stream, body)."""
         prompt = prompt_of(body)
         with self._lock:
@@ -68,6 +70,7 @@ class Provider:
     def _handler(provider) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - inside, self is the handler
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are written apart
 
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -144,7 +147,11 @@ def cut(text: str) -> list[str]:
 
 
 def chat(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple[Any, Any]:
-    head = {"id": f"chatcmpl-{number}", "created": 1_700_000_000 + number, "model": "gpt-4o-mini-2024-07-18"}
+    head = {
+        "id": f"chatcmpl-{number}",
+        "created": 1_700_000_000 + number,
+        "model": "gpt-4o-mini-2024-07-18",
+    }
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
     if tool:
         function = {"name": "lookup", "arguments": ARGUMENTS}
@@ -161,15 +168,19 @@ def chat(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple[Any,
         call = {"index": 0, "id": f"call_{number}", "type": "function"}
         deltas.append({"tool_calls": [{**call, "function": {"name": "lookup", "arguments": ""}}]})
         deltas += [
-            {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in cut(ARGUMENTS)
+            {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+            for piece in cut(ARGUMENTS)
         ]
     else:
         deltas += [{"content": piece} for piece in cut(text)]
     chunk = {**head, "object": "chat.completion.chunk"}
     events: list[Any] = [
-        (None, {**chunk, "choices": [{"index": 0, "delta": d, "finish_reason": None}]}) for d in deltas
+        (None, {**chunk, "choices": [{"index": 0, "delta": d, "finish_reason": None}]})
+        for d in deltas
     ]
-    events.append((None, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}))
+    events.append(
+        (None, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    )
     if (body.get("stream_options") or {}).get("include_usage"):
         events.append((None, {**chunk, "choices": [], "usage": usage}))
     events.append((None, "[DONE]"))
@@ -214,7 +225,10 @@ def responses(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple
             "item": {**item, "status": "in_progress", "content": []},
         },
         {"type": "response.content_part.added", **where, "part": {**part, "text": ""}},
-        *({"type": "response.output_text.delta", **where, "delta": p, "logprobs": []} for p in cut(text)),
+        *(
+            {"type": "response.output_text.delta", **where, "delta": p, "logprobs": []}
+            for p in cut(text)
+        ),
         {"type": "response.output_text.done", **where, "text": text, "logprobs": []},
         {"type": "response.content_part.done", **where, "part": part},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
@@ -235,7 +249,12 @@ def messages(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple[
     block: dict[str, Any] = {"type": "text", "text": text}
     delta = "text_delta", "text", text
     if tool:
-        block = {"type": "tool_use", "id": f"toolu_{number}", "name": "lookup", "input": json.loads(ARGUMENTS)}
+        block = {
+            "type": "tool_use",
+            "id": f"toolu_{number}",
+            "name": "lookup",
+            "input": json.loads(ARGUMENTS),
+        }
         delta = "input_json_delta", "partial_json", ARGUMENTS
     stop = "tool_use" if tool else "end_turn"
     answer = {
@@ -249,7 +268,12 @@ def messages(body: dict[str, Any], text: str, number: int, tool: bool) -> tuple[
         "usage": {"input_tokens": 11, "output_tokens": 7},
     }
     empty = {**block, "input": {}} if tool else {**block, "text": ""}
-    begun = {**answer, "content": [], "stop_reason": None, "usage": {"input_tokens": 11, "output_tokens": 1}}
+    begun = {
+        **answer,
+        "content": [],
+        "stop_reason": None,
+        "usage": {"input_tokens": 11, "output_tokens": 1},
+    }
     kind, field, whole = delta
     listed: list[dict[str, Any]] = [
         {"type": "message_start", "message": begun},
@@ -346,7 +370,9 @@ def dumped(value: Any) -> Any:
 
 # What a program asks of an SDK, and sees of the answer.
 PLAIN = {
-    "openai.chat": lambda s, t: s.openai.chat.completions.create(model="gpt-4o-mini", messages=user(t)),
+    "openai.chat": lambda s, t: s.openai.chat.completions.create(
+        model="gpt-4o-mini", messages=user(t)
+    ),
     "openai.responses": lambda s, t: s.openai.responses.create(model="gpt-4.1-mini", input=t),
     "openai.embeddings": lambda s, t: s.openai.embeddings.create(
         model="text-embedding-3-small", input=[t, t], encoding_format="float"
@@ -354,13 +380,17 @@ PLAIN = {
     "anthropic.messages": lambda s, t: s.anthropic.messages.create(
         model="claude-test", max_tokens=99, messages=user(t)
     ),
-    "google.generate": lambda s, t: s.google.models.generate_content(model="gemini-2.5-flash", contents=t),
+    "google.generate": lambda s, t: s.google.models.generate_content(
+        model="gemini-2.5-flash", contents=t
+    ),
 }
 STREAMED = {
     "openai.chat": lambda s, t: s.openai.chat.completions.create(
         model="gpt-4o-mini", messages=user(t), stream=True, stream_options={"include_usage": True}
     ),
-    "openai.responses": lambda s, t: s.openai.responses.create(model="gpt-4.1-mini", input=t, stream=True),
+    "openai.responses": lambda s, t: s.openai.responses.create(
+        model="gpt-4.1-mini", input=t, stream=True
+    ),
     "anthropic.messages": lambda s, t: s.anthropic.messages.create(
         model="claude-test", max_tokens=99, messages=user(t), stream=True
     ),
@@ -369,7 +399,9 @@ STREAMED = {
     ),
 }
 ASYNC_PLAIN = {
-    "openai.chat": lambda s, t: s.aopenai.chat.completions.create(model="gpt-4o-mini", messages=user(t)),
+    "openai.chat": lambda s, t: s.aopenai.chat.completions.create(
+        model="gpt-4o-mini", messages=user(t)
+    ),
     "openai.responses": lambda s, t: s.aopenai.responses.create(model="gpt-4.1-mini", input=t),
     "anthropic.messages": lambda s, t: s.aanthropic.messages.create(
         model="claude-test", max_tokens=99, messages=user(t)
@@ -382,7 +414,9 @@ ASYNC_STREAMED = {
     "openai.chat": lambda s, t: s.aopenai.chat.completions.create(
         model="gpt-4o-mini", messages=user(t), stream=True
     ),
-    "openai.responses": lambda s, t: s.aopenai.responses.create(model="gpt-4.1-mini", input=t, stream=True),
+    "openai.responses": lambda s, t: s.aopenai.responses.create(
+        model="gpt-4.1-mini", input=t, stream=True
+    ),
     "anthropic.messages": lambda s, t: s.aanthropic.messages.create(
         model="claude-test", max_tokens=99, messages=user(t), stream=True
     ),

@@ -70,7 +70,9 @@ def test_a_plain_answer_of_an_async_client(ask_async, sdks, provider, as_data, p
 
 def test_a_streamed_answer_of_an_async_client(ask_async_stream, sdks, provider, as_data, played):
     async def read():
-        return as_data([event async for event in await ask_async_stream(sdks, "count to ten, please")])
+        return as_data(
+            [event async for event in await ask_async_stream(sdks, "count to ten, please")]
+        )
 
     async def main():
         cassette = Cassette()
@@ -87,7 +89,9 @@ def test_a_streamed_answer_of_an_async_client(ask_async_stream, sdks, provider, 
     assert len(provider.requests) == 1
 
 
-def test_an_answer_recorded_plain_is_streamed_and_the_other_way_round(sdks, played, ask_chat, stream_chat):
+def test_an_answer_recorded_plain_is_streamed_and_the_other_way_round(
+    sdks, played, ask_chat, stream_chat
+):
     plain, streamed = Cassette(), Cassette()
     with plain.recording():
         first = ask_chat(sdks, "hello")
@@ -211,7 +215,9 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("prompt", "fails", "kind"), ERRORS.values(), ids=ERRORS)
-def test_a_recorded_failure_is_the_sdks_own_exception(prompt, fails, kind, sdks, provider, tmp_path):
+def test_a_recorded_failure_is_the_sdks_own_exception(
+    prompt, fails, kind, sdks, provider, tmp_path
+):
     cassette = Cassette()
     with cassette.recording(), pytest.raises(kind) as first:
         fails(sdks, prompt)
@@ -245,7 +251,9 @@ def test_a_refused_connection_is_refused_again(fails, kind, make_sdks, tmp_path)
     assert session.summary.served == 1
 
 
-def test_a_call_that_the_sdk_tried_again_is_one_entry_and_one_answer(provider, make_sdks, tmp_path, ask_chat):
+def test_a_call_that_the_sdk_tried_again_is_one_entry_and_one_answer(
+    provider, make_sdks, tmp_path, ask_chat
+):
     sdks = make_sdks(provider.url, max_retries=2)
     cassette = Cassette()
     with cassette.recording() as session:
@@ -262,7 +270,9 @@ def test_a_call_that_the_sdk_tried_again_is_one_entry_and_one_answer(provider, m
     assert session.summary.served == 1
 
 
-def test_a_retry_gets_its_own_error_again_and_consumes_nothing(provider, make_sdks, tmp_path, ask_chat):
+def test_a_retry_gets_its_own_error_again_and_consumes_nothing(
+    provider, make_sdks, tmp_path, ask_chat
+):
     cassette = Cassette()
     once = make_sdks(provider.url)
     with cassette.recording():

@@ -1,5 +1,7 @@
 """Streams that are left, broken, cancelled: recorded as such, and the session stays usable."""
 
+# ruff: noqa: PT012, SIM117 - a session raises at the end of its block, which is what is tested
+
 from __future__ import annotations
 
 import asyncio
@@ -47,12 +49,14 @@ def test_reading_past_the_recorded_end_is_a_miss(sdks, stream_chat, played):
     with cassette.recording():
         take(stream_chat(sdks, PROMPT), 3)
 
-    with pytest.raises(CassetteMissError, match="never recorded") as miss:
-        with played(cassette).replaying():
-            with pytest.raises(openai.APIError, match="never recorded"):
-                list(stream_chat(sdks, PROMPT))
-            with pytest.raises(openai.ConflictError, match="never recorded"):
-                stream_chat(sdks, "something else")
+    with (
+        pytest.raises(CassetteMissError, match="never recorded") as miss,
+        played(cassette).replaying(),
+    ):
+        with pytest.raises(openai.APIError, match="never recorded"):
+            list(stream_chat(sdks, PROMPT))
+        with pytest.raises(openai.ConflictError, match="never recorded"):
+            stream_chat(sdks, "something else")
 
     assert miss.value.kind == "llm"
 
@@ -74,7 +78,7 @@ def test_a_broken_stream_breaks_again(sdks, stream_chat, tmp_path):
         seen = []
         with pytest.raises(openai.APIConnectionError):
             for chunk in stream_chat(sdks, f"[break] {PROMPT}"):
-                seen.append(chunk.model_dump())
+                seen.append(chunk.model_dump())  # noqa: PERF401 - kept when it breaks
         return seen
 
     cassette = Cassette()
@@ -157,10 +161,10 @@ async def cancelled(sdks, cassette):
 
         async def read():
             async for chunk in await create(**arguments, stream=True):
-                seen.append(chunk)
+                seen.append(chunk)  # noqa: PERF401 - looked at meanwhile
 
         task = asyncio.create_task(read())
-        while len(seen) < 2:
+        while len(seen) < 2:  # noqa: ASYNC110 - it waits for a stream
             await asyncio.sleep(0)
         assert task.cancel()
         with pytest.raises(asyncio.CancelledError):
