@@ -165,6 +165,11 @@ class LiveSpans:
         self._purge_at = max(_PURGE_FROM, 2 * max(len(self._spans), len(self._roots)))
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no open span is known."""
+        return not self._spans
+
+    @property
     def open_count(self) -> int:
         """How many spans of replays are open and held by somebody."""
         self._purge()

@@ -53,7 +53,12 @@ class LiveWatcher:
             note("marking a diverged call", error, lost="its spans are not marked", session=session)
 
 
+_NOWHERE = CallSite()
+
+
 def _site(session: Session | None, kind: EntryKind, name: str | None) -> CallSite:
+    if LIVE.is_empty and not trace.get_current_span().get_span_context().is_valid:
+        return _NOWHERE
     tools = session.tool_names if session is not None else frozenset[str]()
     located = LIVE.locate(kind, name, tools)
     current = trace.get_current_span()
