@@ -40,6 +40,7 @@ from otel_cassette.model.entry import (
 from otel_cassette.model.span import Trace
 from otel_cassette.otel.journaling import SpooledRecording
 from otel_cassette.otel.recover import recover_missing
+from otel_cassette.otel.source import CassetteSource
 from otel_cassette.otel.spans import WATCHER
 from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
@@ -633,6 +634,8 @@ class RecordingBlock(SessionBlock):
         if self._claim is not None:
             self._claim.__enter__()
         session = super().__enter__()
+        # From the first call on, it is noted when and where calls are made.
+        CassetteSource.of(session.playback.journal, session.playback.redactor)
         if self._path is not None:
             self._spooled = self._cassette._spooled(self._path)  # noqa: SLF001 - as in _save
             self._spooled.start()

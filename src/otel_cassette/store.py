@@ -65,6 +65,10 @@ class CallSource(Protocol):
         """What became of each span so far."""
         ...
 
+    def began(self, ticket: Ticket) -> None:
+        """Take note of a call that starts here and now; called in its own context."""
+        ...
+
     def join(
         self, take: Sequence[Ticket], offsets: dict[LaneKey, int]
     ) -> list[CassetteEntry | CassetteFailure]:
@@ -119,7 +123,10 @@ class Journal:
         """Return a ticket for a call that starts now."""
         with self._lock:
             self._number += 1
-            return Ticket(self._number, kind, parent, self._take_number)
+            ticket = Ticket(self._number, kind, parent, self._take_number)
+        if self.source is not None:
+            self.source.began(ticket)
+        return ticket
 
     def succeed(self, ticket: Ticket, record: dict[str, Any]) -> None:
         """Enter a call that answered; *record* holds the fields of its entry but the index."""

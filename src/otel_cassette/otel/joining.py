@@ -31,17 +31,16 @@ from otel_cassette.model.span import SpanRecord
 from otel_cassette.store import LaneKey, Ticket
 
 Record = CassetteEntry | CassetteFailure
-_SLACK_NS = 2_000_000
-"""A wrapper's clock and a span's are read one after the other."""
 _OWN_FIELDS = ("parent", "index", "follows", "key", "_keyed")
 
 
 @dataclass(frozen=True, slots=True)
 class TicketFacts:
-    """Where and when a wrapper's call ended: nanoseconds since the Unix epoch; the span around it."""
+    """When a wrapper's call was made (nanoseconds since the Unix epoch), and the span around it."""
 
-    end_ns: int
-    span_id: str | None
+    start_ns: int = 0
+    end_ns: int = 0
+    span_id: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +68,7 @@ class Accounts:
 
     Attributes:
         take: Calls that wrappers recorded and that have finished.
-        facts: When and where they ended, by ticket number.
+        facts: When and where they were made, by ticket number.
         assembly: What the spans tell.
         spans: All spans of the recording.
         inside: For spans that began inside a wrapped tool: its ticket, by span id.
@@ -155,17 +154,15 @@ def _wrapped(accounts: Accounts) -> dict[int, _Item]:
     items: dict[int, _Item] = {}
     for ticket in sorted(accounts.take, key=lambda t: t.number):
         record = dict(ticket.record or {})
-        facts = accounts.facts.get(ticket.number, TicketFacts(0, None))
+        facts = accounts.facts.get(ticket.number, TicketFacts())
         failed = bool(record.pop("failed", False))
-        latency_ns = int((record.get("latency_ms") or 0) * 1e6)
-        source = record.get(
-            "source"
-        )  # of the start; a stream may end where another span is current
+        # The source is of the start: a stream may end where another span is current.
+        source = record.get("source")
         span_id = facts.span_id if source is None else source.span_id
         item = _Item(
             ticket.kind,
             record.get("name"),
-            facts.end_ns - latency_ns,
+            facts.start_ns,
             facts.end_ns,
             record,
             failed,
@@ -242,12 +239,12 @@ def record_key_of(item: _Item) -> str:
 
 
 def _lies_in(inner: _Item, outer: _Item) -> bool:
-    return outer.start_ns - _SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _SLACK_NS
+    return outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns
 
 
 def _starts_in(inner: _Item, outer: _Item) -> bool:
     """Return whether an exchange is a span's: its body may be read on after the span's end."""
-    return outer.start_ns - _SLACK_NS <= inner.start_ns <= outer.end_ns + _SLACK_NS
+    return outer.start_ns <= inner.start_ns <= outer.end_ns
 
 
 def _is_below(span_id: str | None, ancestor: str | None, parents: Mapping[str, str | None]) -> bool:

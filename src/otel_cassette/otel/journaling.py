@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from otel_cassette.document.lines import header_json
 from otel_cassette.model.entry import CassetteHeader, ParentRef, parent_json
 from otel_cassette.otel.forking import after_fork
 from otel_cassette.otel.guard import Troubles
+from otel_cassette.otel.joining import TicketFacts
 from otel_cassette.otel.masking import has_path_rules
 from otel_cassette.otel.source import CassetteSource
 from otel_cassette.otel.spool import Spool, spools_of
@@ -104,12 +106,11 @@ class SpooledRecording:
             parent = parent.number
         elif isinstance(parent, ParentRef):
             parent = parent_json(parent)
-        facts = self._source.facts.get(ticket.number)
+        facts = self._source.facts.get(ticket.number, TicketFacts())
         return {
             "number": ticket.number,
             "kind": ticket.kind,
             "parent": parent,
-            "end_ns": 0 if facts is None else facts.end_ns,
-            "span_id": None if facts is None else facts.span_id,
+            "facts": asdict(facts),
             "record": to_jsonable_python(ticket.record, exclude_none=False),
         }

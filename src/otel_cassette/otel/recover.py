@@ -162,7 +162,7 @@ def _write_cassette(target: Path, content: SpoolContent) -> Path | None:
         (trace,) = read_traces(b"\n".join(content.otlp), merge=True)
         _add(source, trace)
     for call in content.calls:
-        source.facts[call["number"]] = TicketFacts(call["end_ns"], call["span_id"])
+        source.facts[call["number"]] = TicketFacts(**call["facts"])
     made = journal.assembled()
     records = in_file_order(made.entries, made.nested, made.failures)
     if not records:

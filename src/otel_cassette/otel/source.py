@@ -27,7 +27,7 @@ class CassetteSource(SpanTake):
 
     Attributes:
         inside: For spans that began inside a wrapped tool: the tool's ticket, by span id.
-        facts: Where and when wrappers' calls ended, by ticket number.
+        facts: When and where wrappers' calls were made, by ticket number.
     """
 
     def __init__(
@@ -55,17 +55,22 @@ class CassetteSource(SpanTake):
             fresh = cls(redactor, max_entry_bytes=max_entry_bytes)
             source = journal.attach(fresh)
             if source is fresh:
-                journal.listen(fresh.note_ticket)
+                journal.listen(fresh.ended)
         if not isinstance(source, CassetteSource):
             msg = f"the journal has another source already: {type(source).__name__}"
             raise TypeError(msg)
         return source
 
-    def note_ticket(self, ticket: Ticket) -> None:
-        """Note where and when a wrapper's call ended; called by the journal."""
+    def began(self, ticket: Ticket) -> None:
+        """Note when and where a wrapper's call is made; see `store.CallSource`."""
         context = trace.get_current_span().get_span_context()
         span_id = f"{context.span_id:016x}" if context.is_valid else None
-        self.facts[ticket.number] = TicketFacts(time.time_ns(), span_id)
+        self.facts[ticket.number] = TicketFacts(time.time_ns(), 0, span_id)
+
+    def ended(self, ticket: Ticket) -> None:
+        """Note when a wrapper's call has ended; a listener of the journal."""
+        began = self.facts.get(ticket.number, TicketFacts())
+        self.facts[ticket.number] = replace(began, end_ns=time.time_ns())
 
     @property
     def report(self) -> AssemblyReport:
