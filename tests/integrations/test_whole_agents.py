@@ -11,6 +11,9 @@ from typing import Any
 
 import agents
 import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -45,6 +48,7 @@ def search_docs(query: str) -> list[str]:
 def _answered(monkeypatch: pytest.MonkeyPatch, instrument: Callable[[str], None]) -> Iterator[None]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     agents.set_tracing_disabled(True)
+    instrument("langchain")
     instrument("pydantic_ai")
     instrument("openai_agents")
     instrumentor = CassetteInstrumentor()
@@ -93,3 +97,29 @@ def test_an_openai_agents_agent_replays_its_trace(
     with trace.cassette.replaying(block_network=True) as session:
         assert asyncio.run(program()) == trace.output
     assert (session.summary.served, session.divergences, session.unplayed) == (served, [], [])
+
+
+def test_a_langchain_agent_replays_its_trace(recorded: Any) -> None:
+    async def program() -> str:
+        async with AsyncOpenAI(api_key="x") as client:
+            model = ChatOpenAI(
+                model="gpt-4o-mini",
+                temperature=0.2,
+                use_responses_api=True,
+                stream_usage=True,
+                api_key="x",
+                root_async_client=client,
+                async_client=client.chat.completions,
+            )
+            tools = [tool(f) for f in (lookup_order, refund, get_weather)]
+            agent = create_agent(model, tools, system_prompt=SYSTEM, name="support_agent")
+            asked = {"messages": [("user", "Please refund my order A-17.")]}
+            return str((await agent.ainvoke(asked))["messages"][-1].text)
+
+    trace = recorded("dialects/openinference/langchain-openinference/refund__responses")
+    with trace.cassette.replaying(block_network=True) as session:
+        answer = asyncio.run(program())
+    # The truth has the last message's blocks as Python writes them; ids of blocks are new.
+    assert answer in trace.output
+    assert answer.startswith("Done: ")
+    assert (session.summary.served, session.divergences, session.unplayed) == (5, [], [])
