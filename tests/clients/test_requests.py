@@ -1,6 +1,6 @@
 """Programs that call a provider with requests."""
 
-# ruff: noqa: PT012, SIM117 - a session raises at the end of its block, which is what is tested
+# ruff: noqa: PT012 - a session raises at the end of its block, which is what is tested
 
 from __future__ import annotations
 

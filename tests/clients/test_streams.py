@@ -1,6 +1,6 @@
 """Streams that are left, broken, cancelled: recorded as such, and the session stays usable."""
 
-# ruff: noqa: PT012, SIM117 - a session raises at the end of its block, which is what is tested
+# ruff: noqa: PT012 - a session raises at the end of its block, which is what is tested
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Transports, wrappers and the span processor see the same call: it is one entry."""
 
-# ruff: noqa: PT012, SIM117 - a session raises at the end of its block, which is what is tested
+# ruff: noqa: SIM117 - a session raises at the end of its block, which is what is tested
 
 from __future__ import annotations
 

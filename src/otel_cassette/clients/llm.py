@@ -313,9 +313,10 @@ def end_of_stream(step: Step) -> None:
     if entry.error is not None:
         reason = f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
     else:
+        chunks = len(response.get("chunks", ()))
+        where = f"after {chunks} chunks" if chunks else "before its end"
         reason = (
-            f"the recorded stream was left after {len(response.get('chunks', ()))} chunks; "
-            "what would have come next was never recorded"
+            f"the recorded stream was left {where}; what would have come next was never recorded"
         )
     raise step.ran_out(reason)
 
