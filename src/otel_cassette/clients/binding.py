@@ -6,6 +6,7 @@ here: what the call gets (`tools.py`).
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -34,6 +35,14 @@ def flavour_of(fn: Callable[..., Any]) -> Flavour:
     if inspect.isgeneratorfunction(target):
         return "generator"
     return "async" if inspect.iscoroutinefunction(target) else "sync"
+
+
+def name_of(fn: Callable[..., Any]) -> str:
+    """Return the name of a callable: a partial's is its function's, an object's its type's."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    name = getattr(fn, "__name__", None)
+    return name if isinstance(name, str) else type(fn).__name__
 
 
 class ToolSignature:

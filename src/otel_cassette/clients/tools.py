@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
-from otel_cassette.clients.binding import ToolSignature, flavour_of
+from otel_cassette.clients.binding import ToolSignature, flavour_of, name_of
 from otel_cassette.clients.generators import AsyncRun, drive
 from otel_cassette.clients.resolve import playback_for
 from otel_cassette.keys.text import request_text
@@ -48,7 +48,7 @@ class ToolWrapping:
     ) -> None:
         self.fn = fn
         self.kind: EntryKind = kind
-        self.name: str = name or getattr(fn, "__name__", None) or type(fn).__name__
+        self.name: str = name or name_of(fn)
         self._own = own
         self._signature = ToolSignature(fn, self.name, ignore_args)
         self._restore = self._signature.restorer() if restore else None
@@ -162,7 +162,7 @@ class ToolWrapping:
         """Yield the recorded values and return the recorded result."""
         yield from map(self._item, recorded_yields(step.entry))
         end_of_yields(step)
-        return self._answer(step.entry)
+        return copy_plain(step.entry.response)
 
     def _record(self, step: Step, result: Any, clock: Clock) -> dict[str, Any]:
         return {

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, overload
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from otel_cassette.clients.binding import ToolSignature, flavour_of
+from otel_cassette.clients.binding import ToolSignature, flavour_of, name_of
 from otel_cassette.clients.chunks import as_chunk
 from otel_cassette.clients.generators import AsyncRun, drive
 from otel_cassette.clients.llm import as_request, as_response, check_client
@@ -88,7 +88,7 @@ def wrap_tool(fn: Callable[..., Any] | None = None, /, *, name: str | None = Non
     """
     if fn is None:
         return lambda target: wrap_tool(target, name=name)
-    tracing = _ToolTracing(fn, name or getattr(fn, "__name__", None) or type(fn).__name__)
+    tracing = _ToolTracing(fn, name or name_of(fn))
     make = {
         "sync": tracing.sync,
         "async": tracing.asynchronous,
