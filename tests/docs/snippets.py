@@ -3,7 +3,7 @@
     ```python      run, in page order, all blocks of a page sharing their names
     ```console     lines after `$ ` are run in a shell; what follows them is their output
     ```text        directly after a python block: what that block prints
-    ```json        parsed
+    ```json        parsed: one value, or one a line
     ```mermaid     a diagram
     ```traceql     asked of a real Tempo by tests/backends/test_tempo.py, which takes them from the page
 
@@ -84,7 +84,8 @@ def shell(command: str) -> str:
         "ROOT": str(ROOT),
     }
     env.pop("FORCE_COLOR", None)
-    command = re.sub(r"^otel-cassette\b", "python -m otel_cassette", command)
+    # This interpreter's own package, installed or not.
+    command = f'otel-cassette() {{ python -m otel_cassette "$@"; }}; {command}'
     done = subprocess.run(
         ["bash", "-c", command],
         env=env,
@@ -119,7 +120,7 @@ def run_page(path: Path) -> list[str]:
                 wrong.append(f"{block.place}: says\n{block.body}\nbut this was printed:\n{printed}")
             printed = None
         elif block.language == "json":
-            json.loads(block.body)
+            wrong += _json(block)
         elif block.language not in ("mermaid", "traceql"):
             wrong.append(f"{block.place}: a {block.language or 'nameless'} block that nothing runs")
     return wrong
@@ -133,6 +134,17 @@ def _python(block: Block, names: dict[str, Any], wrong: list[str]) -> str | None
     except Exception:
         wrong.append(f"{block.place}: {traceback.format_exc()}")
     return output.getvalue()
+
+
+def _json(block: Block) -> list[str]:
+    decoder, rest = json.JSONDecoder(), block.body.strip()
+    try:
+        while rest:
+            _, end = decoder.raw_decode(rest)
+            rest = rest[end:].lstrip()
+    except ValueError as error:
+        return [f"{block.place}: {error}: {rest}"]
+    return []
 
 
 def _console(block: Block) -> list[str]:
