@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -195,7 +194,6 @@ def test_the_program_sees_the_path_it_would_have_without_us(bench):
     assert ran.out == "[]\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 @pytest.mark.parametrize("how", ["forked", "killed", "pool", "spawned"])
 def test_workers_have_accounts_of_their_own(bench, program, how):
     command = program("workers", how, "one", "two")

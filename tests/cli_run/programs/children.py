@@ -7,4 +7,4 @@ import sys
 
 env = dict(os.environ) if sys.argv[1] == "keep" else {"PATH": os.environ["PATH"]}
 plain = pathlib.Path(__file__).with_name("plain.py")
-sys.exit(subprocess.run([sys.executable, str(plain), *sys.argv[2:]], env=env).returncode)
+sys.exit(subprocess.call([sys.executable, str(plain), *sys.argv[2:]], env=env))
