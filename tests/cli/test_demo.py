@@ -159,7 +159,10 @@ def test_it_sends_its_spans_to_a_backend(process: Any, receiver: tuple[str, Path
         if line.startswith("{")
     ]
     spans = [line for line in received if "spanId" in line]
-    assert f"{len(spans)} spans sent to {url}: search them for replay_diverged=true" in ran.out
+    assert (
+        f"{len(spans)} spans sent to {url}: search service refund-desk for replay_diverged=true"
+        in ran.out
+    )
     assert "replay_diverged" in log.read_text(encoding="utf-8")
 
 

@@ -65,7 +65,7 @@ def _tell(arguments: argparse.Namespace, out: Output, folder: Path) -> int:
         RECORDED,
         Story,
     )
-    from otel_cassette.cli.demo.telemetry import Telemetry  # noqa: PLC0415 - see above
+    from otel_cassette.cli.demo.telemetry import SERVICE, Telemetry  # noqa: PLC0415 - see above
 
     telemetry = Telemetry(folder, arguments.otlp)
     story = Story(out, folder, telemetry, mode=arguments.mode, match=arguments.match)
@@ -75,7 +75,9 @@ def _tell(arguments: argparse.Namespace, out: Output, folder: Path) -> int:
     sent = telemetry.finish()
     out.line()
     if arguments.otlp:
-        out.line(f"{sent} spans sent to {arguments.otlp}: search them for replay_diverged=true")
+        out.line(
+            f"{sent} spans sent to {arguments.otlp}: search service {SERVICE} for replay_diverged=true"
+        )
     if arguments.keep is not None:
         out.line(f"kept in {folder}; compare the two exported traces yourself:")
         out.line(f"  otel-cassette diff {folder / RECORDED} {folder / CHANGED}")
