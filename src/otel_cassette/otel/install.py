@@ -6,12 +6,13 @@ Not here: the parts themselves.
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from opentelemetry import trace
+from opentelemetry.sdk.trace import Tracer
 from opentelemetry.sdk.trace.sampling import Sampler
 from opentelemetry.trace import TracerProvider
 
@@ -30,14 +31,12 @@ class Installation:
     """What `install` could do, and what not.
 
     Attributes:
-        provider: The provider, as it was found.
         processor: The processor that was added, or was there; None where none could be.
         sampler: The sampler in place; None where the provider does not show its own.
         tracers: Number of tracers got earlier that have the sampler now.
         notes: What could not be done, and what is lost without it; one sentence each.
     """
 
-    provider: TracerProvider
     processor: CassetteSpanProcessor | None = None
     sampler: ReplaySampler | None = None
     tracers: int = 0
@@ -64,8 +63,7 @@ def install(provider: TracerProvider | None = None, *, directory: Any = None) ->
     """Add the cassette processor and sampler to a tracer provider that exists.
 
     The processor is added through the provider's public method. The sampler is put around the one
-    in use, also for tracers that were got earlier, as far as the provider shows them. Doing it
-    again for the same provider changes nothing.
+    in use, also for tracers that were got earlier. Doing it again for the same provider changes nothing.
 
     Args:
         provider: An SDK provider; the global one by default.
@@ -78,7 +76,7 @@ def install(provider: TracerProvider | None = None, *, directory: Any = None) ->
     found = provider if provider is not None else trace.get_tracer_provider()
     add = getattr(found, "add_span_processor", None)
     if not callable(add):
-        return Installation(found, notes=(_NO_PROVIDER,))
+        return Installation(notes=(_NO_PROVIDER,))
     known = _done.get(found)
     if known is not None:
         return known
@@ -93,7 +91,7 @@ def install(provider: TracerProvider | None = None, *, directory: Any = None) ->
     processor = CassetteSpanProcessor(directory=directory)
     add(processor)
     sampler, tracers = _put_sampler(found, notes)
-    done = Installation(found, processor, sampler, tracers, tuple(notes))
+    done = Installation(processor, sampler, tracers, tuple(notes))
     _done[found] = done
     return done
 
@@ -110,26 +108,23 @@ def _put_sampler(provider: Any, notes: list[str]) -> tuple[ReplaySampler | None,
         return None, 0
     sampler = old if isinstance(old, ReplaySampler) else ReplaySampler(old)
     provider.sampler = sampler
-    tracers = _known_tracers(provider)
-    if tracers is None:
-        notes.append(
-            "this version of the SDK does not show its tracers: those got earlier keep the old "
-            "sampler; call install() before the instrumentations are switched on"
-        )
-        return sampler, 0
     count = 0
-    for tracer in tracers:
+    for tracer in _tracers_of(provider):
         if getattr(tracer, "sampler", None) is old:
             tracer.sampler = sampler
             count += 1
     return sampler, count
 
 
-def _known_tracers(provider: Any) -> Iterable[Any] | None:
-    """Return the tracers that a provider handed out; None where it does not keep them.
+def _tracers_of(provider: Any) -> list[Any]:
+    """Return the tracers that a provider handed out.
 
-    The SDK keeps them since it can reconfigure them, in a private attribute; a tracer's `sampler`
-    is public.
+    Newer SDKs keep them, in a private attribute; else they are looked for among all objects, by
+    the provider's own resource. A tracer's `sampler` and `resource` are public.
     """
-    tracers = getattr(provider, "_tracers", None)
-    return list(tracers.values()) if isinstance(tracers, dict) else None
+    kept = getattr(provider, "_tracers", None)
+    if isinstance(kept, dict):
+        return list(kept.values())
+    # type(), not isinstance(): proxies answer for what they stand for, and may raise.
+    found = [each for each in gc.get_objects() if issubclass(type(each), Tracer)]
+    return [tracer for tracer in found if tracer.resource is provider.resource]

@@ -116,15 +116,19 @@ def test_a_provider_that_hides_its_sampler_gets_the_processor_and_a_note() -> No
     marks.use_provider(None)
 
 
-def test_an_sdk_that_keeps_no_tracers_gets_a_note() -> None:
-    provider = TracerProvider(shutdown_on_exit=False)
-    del provider._tracers  # as in older versions of the SDK
-    done = install(provider)
-    assert done.sampler is not None
-    assert provider.sampler is done.sampler
-    (note,) = done.notes
-    assert "earlier keep the old sampler" in note
-    marks.use_provider(None)
+def test_an_sdk_that_keeps_no_tracers(
+    users: Telemetry, cassette: Cassette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = users.provider.get_tracer("instrumentation got this at import")
+    other = TracerProvider(sampler=users.provider.sampler, shutdown_on_exit=False)
+    others = other.get_tracer("app")
+    monkeypatch.delattr(users.provider, "_tracers", raising=False)  # as in older versions
+    done = install(users.provider)
+    assert (done.tracers, done.notes) == (1, ())
+    assert cached.sampler is done.sampler
+    assert others.sampler is not done.sampler
+    diverge(users, cassette, cached, 20)
+    assert len(users.all_named("chat")) == 20
 
 
 def test_a_no_op_provider_is_said_to_be_one(cassette: Cassette) -> None:

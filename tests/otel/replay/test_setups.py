@@ -208,42 +208,6 @@ def test_opentelemetry_instrument_without_a_distro(tmp_path: Path, tap: Tap) -> 
     assert len(list(filter(diverged, tap.wait_for(20, "chat", after=before)))) == 20
 
 
-def test_a_configuration_file(tmp_path: Path, tap: Tap) -> None:
-    """The sampler and the exporter by name; the exporter records what is exported."""
-    before = len(tap.spans())
-    config = tmp_path / "otel.yaml"
-    config.write_text(
-        f"""
-file_format: "1.0"
-tracer_provider:
-  sampler:
-    cassette_replay:
-  processors:
-    - simple:
-        exporter:
-          otlp_http:
-            endpoint: {tap.url}/v1/traces
-    - simple:
-        exporter:
-          cassette:
-            directory: {tmp_path / "runs"}
-""",
-        encoding="utf-8",
-    )
-    call = """
-with tracer.start_as_current_span("llm_call", attributes={"input": "2+2?", "output": "4"}):
-    pass
-"""
-    report = run_program(
-        tmp_path, tap, PROGRAM.replace("flush =", call + "flush ="), OTEL_CONFIG_FILE=str(config)
-    )
-    assert report["notes"] == []
-    assert len(list(filter(diverged, tap.wait_for(20, "chat", after=before)))) == 20
-    recorded = [Cassette.load(path) for path in (tmp_path / "runs").glob("*.jsonl")]
-    answers = [entry.llm_response.text for each in recorded for entry in each.entries]
-    assert "4" in answers
-
-
 def test_a_disabled_sdk(tmp_path: Path, tap: Tap) -> None:
     before = len(tap.spans())
     report = run_program(tmp_path, tap, PROGRAM, OTEL_SDK_DISABLED="true")
