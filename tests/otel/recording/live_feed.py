@@ -10,13 +10,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-from opentelemetry._logs import LogRecord as ApiLogRecord
-from opentelemetry.sdk._logs import ReadWriteLogRecord
+from opentelemetry.context import Context
+from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
 from opentelemetry.trace.span import TraceState
+from recording_calls import LOG_RECORD
 
 from otel_cassette import Cassette
 from otel_cassette.assemble import Assembly, assemble
@@ -96,31 +106,41 @@ def sdk_span(span: SpanRecord, resources: dict[int, Resource]) -> ReadableSpan:
     return made
 
 
-def sdk_log(log: LogRecord, resources: dict[int, Resource]) -> ReadWriteLogRecord:
+def sdk_log(log: LogRecord, resources: dict[int, Resource]) -> Any:
     """Return a log record as the SDK hands it to log record processors."""
     resource = resources.setdefault(
         id(log.resource), Resource(dict(log.resource.attributes), log.resource.schema_url)
     )
-    return ReadWriteLogRecord(
-        log_record=ApiLogRecord(
+    around = SpanContext(int(log.trace_id or "0", 16), int(log.span_id or "0", 16), is_remote=False)
+    provider = LoggerProvider(resource, shutdown_on_exit=False)
+    handed_on: list[Any] = []
+    provider.add_log_record_processor(_HandOn(handed_on))
+    provider.get_logger(log.scope.name, log.scope.version).emit(
+        LOG_RECORD(
             timestamp=log.time_ns,
-            context=None,
+            context=set_span_in_context(NonRecordingSpan(around), Context()),
             body=log.body,
             attributes=dict(log.attributes),
             event_name=log.event_name or None,
-            **_ids(log),
-        ),
-        resource=resource,
-        instrumentation_scope=InstrumentationScope(log.scope.name, log.scope.version),
+        )
     )
+    return handed_on[0]
 
 
-def _ids(log: LogRecord) -> dict[str, Any]:
-    return {
-        "trace_id": int(log.trace_id or "0", 16),
-        "span_id": int(log.span_id or "0", 16),
-        "trace_flags": TraceFlags(1),
-    }
+class _HandOn(LogRecordProcessor):
+    """Keeps what the SDK hands to processors."""
+
+    def __init__(self, records: list[Any]) -> None:
+        self._records = records
+
+    def on_emit(self, log_record: Any) -> None:
+        self._records.append(log_record)
+
+    def shutdown(self) -> None:
+        pass
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return True
 
 
 def play(trace: Trace, spans: Any, logs: CassetteLogRecordProcessor | None = None) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from opentelemetry import _logs
+from opentelemetry.sdk import _logs as sdk_logs
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.trace import SpanKind, Tracer
 
@@ -70,6 +72,10 @@ def answer_of(entry: CassetteEntry) -> str:
     """Return the text of a model call's answer."""
     text: str = entry.response["choices"][0]["message"]["parts"][0]["content"]
     return text
+
+
+LOG_RECORD: Any = getattr(sdk_logs, "LogRecord", _logs.LogRecord)
+"""What a logger emits; the SDK had a class of its own before 1.39."""
 
 
 class Kept(SpanProcessor):

@@ -22,7 +22,9 @@ def tracer_to(exporter: CassetteSpanExporter) -> Tracer:
 
 
 def questions(folder: Path) -> list[list[str]]:
-    return sorted([question_of(e) for e in Cassette.load(p).entries] for p in folder.glob("*.jsonl"))
+    return sorted(
+        [question_of(e) for e in Cassette.load(p).entries] for p in folder.glob("*.jsonl")
+    )
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:

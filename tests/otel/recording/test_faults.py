@@ -14,7 +14,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Tracer
-from recording_calls import Kept, chat, question_of, tracer_with
+from recording_calls import LOG_RECORD, Kept, chat, question_of, tracer_with
 
 from otel_cassette import (
     Cassette,
@@ -27,12 +27,12 @@ from otel_cassette.otel import writing
 from otel_cassette.otel.spool import Spool
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """What the tests have the parts raise."""
 
 
 def breaking(*_: Any, **__: Any) -> Any:
-    raise Broken("on purpose")
+    raise BrokenError("on purpose")
 
 
 def full_disk(*_: Any, **__: Any) -> Any:
@@ -65,10 +65,10 @@ def on_the_disk(patch: pytest.MonkeyPatch, _: CassetteSpanProcessor) -> None:
 @pytest.mark.parametrize(
     ("fault", "callback", "error"),
     [
-        (in_sessions, "on_start", "Broken"),
-        (in_the_test_of_a_span, "on_end", "Broken"),
-        (in_the_conversion, "on_end", "Broken"),
-        (in_the_redactor, "on_end", "Broken"),
+        (in_sessions, "on_start", "BrokenError"),
+        (in_the_test_of_a_span, "on_end", "BrokenError"),
+        (in_the_conversion, "on_end", "BrokenError"),
+        (in_the_redactor, "on_end", "BrokenError"),
         (on_the_disk, "on_end", "OSError"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_dialect_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     source = cassette.own_playback().journal.source
     assert source is not None
     assert [line.status for line in source.report] == ["unreadable"]
-    assert "Broken" in str(source.report)
+    assert "BrokenError" in str(source.report)
 
 
 def test_a_full_disk_keeps_the_call_in_memory(
@@ -162,7 +162,7 @@ def test_a_fault_in_flush_and_shutdown(
     name = "flush" if method == "force_flush" else "shutdown"
     monkeypatch.setattr(f"otel_cassette.otel.runs.RunDirectory.{name}", breaking)
     assert not getattr(processor, method)()
-    assert processor.report.problems == {f"{method}: Broken": 1}
+    assert processor.report.problems == {f"{method}: BrokenError": 1}
     assert len([r for r in caplog.records if r.name == "otel_cassette"]) == 1
 
 
@@ -176,7 +176,7 @@ def test_a_fault_in_the_exporter(
     monkeypatch.setattr(exporter, "_is_candidate", breaking)
     chat(tracer, "one")
     chat(tracer, "two")
-    assert exporter.report.problems == {"export: Broken": 2}
+    assert exporter.report.problems == {"export: BrokenError": 2}
     assert len([r for r in caplog.records if r.name == "otel_cassette"]) == 1
     monkeypatch.undo()
     chat(tracer, "three")
@@ -196,8 +196,8 @@ def test_a_fault_in_the_log_processor(
     tracer = tracer_with(processor)
     with tracer.start_as_current_span("chat gpt-4o"):
         for _ in range(3):
-            provider.get_logger("t").emit(event_name="gen_ai.user.message", body={"content": "x"})
-    assert logs.troubles.counts == {"on_emit: Broken": 3}
+            provider.get_logger("t").emit(LOG_RECORD(event_name="gen_ai.user.message", body="x"))
+    assert logs.troubles.counts == {"on_emit: BrokenError": 3}
     assert len([r for r in caplog.records if r.name == "otel_cassette"]) == 1
 
 
@@ -224,10 +224,10 @@ def test_problems_are_counted_for_the_users_metrics() -> None:
     troubles = Troubles("test")
     troubles._counter = meter.create_counter("otel_cassette.recording.problems")
     for _ in range(3):
-        troubles.raised("on_end", Broken("x"), lost="nothing")
+        troubles.raised("on_end", BrokenError("x"), lost="nothing")
     data = reader.get_metrics_data()
     assert data is not None
     (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
     (point,) = metric.data.data_points
     assert (metric.name, point.value) == ("otel_cassette.recording.problems", 3)
-    assert dict(point.attributes) == {"problem": "on_end: Broken"}
+    assert dict(point.attributes) == {"problem": "on_end: BrokenError"}

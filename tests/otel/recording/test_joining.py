@@ -109,9 +109,7 @@ def test_concurrent_calls_of_one_place(tracer: Tracer) -> None:
     cassette = Cassette()
     model = cassette.wrap_llm(InstrumentedModel(tracer, threading.Barrier(4)))
     with cassette.recording():
-        threads = [
-            threading.Thread(target=model.complete, args=(ask(str(n)),)) for n in range(4)
-        ]
+        threads = [threading.Thread(target=model.complete, args=(ask(str(n)),)) for n in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -187,7 +185,14 @@ def test_a_wrapped_tool_is_not_inferred_once_more(tracer: Tracer) -> None:
             "parts": [{"type": "text", "content": "sun"}],
             "finish_reason": "stop",
         }
-        turn([*asked, {k: wanted[k] for k in ("role", "parts")}, {"role": "tool", "parts": [result]}], final)
+        turn(
+            [
+                *asked,
+                {k: wanted[k] for k in ("role", "parts")},
+                {"role": "tool", "parts": [result]},
+            ],
+            final,
+        )
     kinds = [(e.kind, e.index, e.inferred) for e in cassette.entries]
     assert kinds == [("llm", 0, False), ("tool", 0, False), ("llm", 1, False)]
 

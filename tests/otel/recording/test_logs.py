@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opentelemetry._logs import LogRecord
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Tracer
-from recording_calls import answer_of, message, question_of, tracer_with
+from recording_calls import LOG_RECORD, answer_of, message, question_of, tracer_with
 
 from otel_cassette import (
     Cassette,
@@ -36,8 +35,8 @@ def call(tracer: Tracer, logger: object, question: str, answer: str) -> None:
             "gen_ai.input.messages": [message("user", question)],
             "gen_ai.output.messages": [message("assistant", answer, finish_reason="stop")],
         }
-        logger.emit(LogRecord(event_name=DETAILS, attributes=attributes))  # type: ignore[attr-defined]
-        logger.emit(LogRecord(event_name="other", body="nothing"))  # type: ignore[attr-defined]
+        logger.emit(LOG_RECORD(event_name=DETAILS, attributes=attributes))  # type: ignore[attr-defined]
+        logger.emit(LOG_RECORD(event_name="other", body="nothing"))  # type: ignore[attr-defined]
 
 
 def test_into_a_cassette() -> None:
@@ -101,7 +100,7 @@ def test_without_log_records_the_report_says_what_to_set() -> None:
 def test_a_log_record_outside_of_all_spans_is_left_alone() -> None:
     processor = CassetteSpanProcessor(Cassette())
     logs = CassetteLogRecordProcessor(processor)
-    logger_with(logs).emit(LogRecord(event_name=DETAILS))  # type: ignore[attr-defined]
+    logger_with(logs).emit(LOG_RECORD(event_name=DETAILS))  # type: ignore[attr-defined]
     assert processor.report.logs == 0
     assert logs.troubles.counts == {}
     assert logs.force_flush()

@@ -87,7 +87,9 @@ def test_native_spans_are_told_by_name_and_by_value() -> None:
     cassette = Cassette()
     tracer = tracer_with(CassetteSpanProcessor(cassette))
     tracer.start_span("llm_call", attributes={"input": "hi", "output": "ho"}).end()
-    tracer.start_span("anything", attributes={"type": "llm_call", "input": "a", "output": "b"}).end()
+    tracer.start_span(
+        "anything", attributes={"type": "llm_call", "input": "a", "output": "b"}
+    ).end()
     tracer.start_span("anything", attributes={"type": "other", "input": "a", "output": "b"}).end()
     assert [answer_of(e) for e in cassette.entries] == ["ho", "b"]
 
@@ -275,7 +277,9 @@ def test_one_file_a_run(tmp_path: Path) -> None:
             chat(tracer, f"{run}2")
     tracer.start_span("GET").end()
     assert processor.force_flush()
-    found = [[question_of(e) for e in Cassette.load(p).entries] for p in files(tmp_path / "made/here")]
+    found = [
+        [question_of(e) for e in Cassette.load(p).entries] for p in files(tmp_path / "made/here")
+    ]
     assert sorted(found) == [["a1", "a2"], ["b1", "b2"]]
     assert processor.report.runs == 2
 
@@ -396,9 +400,10 @@ def test_a_disabled_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_beside_a_batch_processor() -> None:
     class Sent(SpanExporter):
-        names: list[str] = []
+        def __init__(self) -> None:
+            self.names: list[str] = []
 
-        def export(self, spans):  # noqa: ANN001, ANN202 - the SDK's own signature
+        def export(self, spans):
             self.names += [span.name for span in spans]
             return SpanExportResult.SUCCESS
 
@@ -427,7 +432,7 @@ def test_remote_parents_begin_a_local_root(tmp_path: Path) -> None:
     processor.shutdown()
 
 
-def wait_for(condition, seconds: float = 10.0) -> None:  # noqa: ANN001 - any callable
+def wait_for(condition, seconds: float = 10.0) -> None:
     waiting = threading.Event()
     for _ in range(int(seconds / 0.02)):
         if condition():
