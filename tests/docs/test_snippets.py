@@ -16,7 +16,7 @@ SNIPPETS = Path(__file__).parent / "snippets.py"
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "examples").glob("*/README.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
 ]
 ALL_PAGES = [
     *PAGES,
