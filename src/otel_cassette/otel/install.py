@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from opentelemetry import trace
@@ -79,7 +79,7 @@ def install(provider: TracerProvider | None = None, *, directory: Any = None) ->
         return Installation(notes=(_NO_PROVIDER,))
     known = _done.get(found)
     if known is not None:
-        return known
+        return known if directory is None else _without_directory(known)
     if provider is not None and provider is not trace.get_tracer_provider():
         marks.use_provider(provider)
     notes: list[str] = []
@@ -88,12 +88,33 @@ def install(provider: TracerProvider | None = None, *, directory: Any = None) ->
             "OTEL_SDK_DISABLED=true: this provider makes no spans; sessions and wrappers work, "
             "nothing is recorded from spans or marked"
         )
-    processor = CassetteSpanProcessor(directory=directory)
-    add(processor)
+    processor = _processor_of(found)
+    is_new = processor is None
+    if processor is None:
+        processor = CassetteSpanProcessor(directory=directory)
+        add(processor)
     sampler, tracers = _put_sampler(found, notes)
     done = Installation(processor, sampler, tracers, tuple(notes))
     _done[found] = done
-    return done
+    return done if is_new or directory is None else _without_directory(done)
+
+
+def _without_directory(done: Installation) -> Installation:
+    note = (
+        "there is a CassetteSpanProcessor already, so directory= was not used: give it to that one, "
+        "or to the first install()"
+    )
+    return replace(done, notes=(*done.notes, note))
+
+
+def _processor_of(provider: Any) -> CassetteSpanProcessor | None:
+    """Return the cassette processor that a provider has already: two would record every call twice.
+
+    The SDK does not show its processors; where they are not found one is added.
+    """
+    active = getattr(provider, "_active_span_processor", None)
+    added = getattr(active, "_span_processors", ())
+    return next((each for each in added if isinstance(each, CassetteSpanProcessor)), None)
 
 
 def _put_sampler(provider: Any, notes: list[str]) -> tuple[ReplaySampler | None, int]:

@@ -146,17 +146,17 @@ class ReplaySampler(Sampler):
         if kind is None or is_inner or starting.is_answered(given):
             return self._result(session, result, attributes, parent)
         marks = starting.marks(session, kind, name, given)
+        decision = self._decision(result)
+        is_seen_to_end = LIVE.is_fed and decision is not Decision.DROP
         # Calls made inside a live tool are recorded apart; only the top level is claimed.
         if inside() is not None:
             hint = claims.Hint(session.id)
         else:
-            hint = claims.take(session, kind, tool_name_of(name, given), hold=LIVE.is_fed)
+            hint = claims.take(session, kind, tool_name_of(name, given), hold=is_seen_to_end)
         state = _with_member(_trace_state(result, parent), str(hint))
-        if LIVE.is_fed and hint.index is not None:
+        if is_seen_to_end and hint.index is not None:
             LIVE.claimed(state, hint)
-        return SamplingResult(
-            self._decision(result), {**_attributes(result, attributes), **marks}, state
-        )
+        return SamplingResult(decision, {**_attributes(result, attributes), **marks}, state)
 
     def _decision(self, result: SamplingResult) -> Decision:
         return Decision.RECORD_AND_SAMPLE if self.on_replay == "sample" else result.decision

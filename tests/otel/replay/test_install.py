@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRat
 from replay_setup import Telemetry, openai_body
 
 from otel_cassette import Cassette, ReplaySampler, install
+from otel_cassette.otel.processor import CassetteSpanProcessor
 from otel_cassette.session import marks
 
 CHAT = {"gen_ai.operation.name": "chat"}
@@ -66,6 +67,19 @@ def test_installing_again_changes_nothing(users: Telemetry) -> None:
     again = install(users.provider)
     assert again is first
     assert not isinstance(users.provider.sampler.delegate, ReplaySampler)
+
+
+def test_a_processor_that_is_there_is_used(users: Telemetry, tmp_path: Path) -> None:
+    own = CassetteSpanProcessor()
+    users.provider.add_span_processor(own)
+    done = install(users.provider, directory=tmp_path)
+    assert done.processor is own
+    (note,) = done.notes
+    assert "directory= was not used" in note
+    cassette = Cassette()
+    with cassette.recording(), users.tracer.start_as_current_span("llm_call") as span:
+        span.set_attributes({"input": "2+2?", "output": "4"})
+    assert len(cassette.entries) == 1
 
 
 def test_a_sampler_of_ours_is_not_put_around_itself() -> None:

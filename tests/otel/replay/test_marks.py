@@ -154,6 +154,18 @@ def test_the_session_span_ends_last_with_totals_and_missing_calls(
     assert sum("'lookup_order'" in line for line in missing) == 2
 
 
+def test_missing_calls_alone_are_a_divergence_of_the_session(
+    make_telemetry: MakeTelemetry, cassette: Cassette
+) -> None:
+    telemetry = make_telemetry()
+    with cassette.replaying():
+        pass
+    span = telemetry.named("cassette.replay")
+    assert span.attributes["replay_diverged"] is True
+    said = json.loads(span.attributes["replay_divergence"])
+    assert (said["kind"], said["index"], said["reason"]) == ("llm", 0, "missing_call")
+
+
 def test_a_replay_without_divergence_shows_none(make_telemetry: MakeTelemetry) -> None:
     telemetry = make_telemetry()
     cassette = Cassette([llm_entry(0, QUESTION, "Shipped.")], mode="strict")
