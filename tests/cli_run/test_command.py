@@ -356,6 +356,31 @@ def test_a_recording_of_nothing_is_an_error_and_no_file(taped, program):
     assert (taped.folder / "run.jsonl").read_bytes() == before
 
 
+def test_requests_that_no_codec_reads_are_counted(bench, program):
+    script = bench.folder / "batches.py"
+    script.write_text(
+        "import httpx2\n"
+        "answer = httpx2.MockTransport(lambda request: httpx2.Response(200, json={}))\n"
+        "client = httpx2.Client(transport=answer)\n"
+        "client.post('https://api.openai.com/v1/batches?x=1', json={'input_file_id': 'f'})\n"
+    )
+
+    ran = bench.record(sys.executable, script)
+
+    assert ran.code == 2
+    assert "1 request to api.openai.com/v1/batches passed unrecorded: no codec reads it" in ran.err
+
+
+def test_a_launcher_that_loses_us_on_the_way_is_an_error(taped):
+    """It was started, but the program that took its place was not."""
+    code = "import os, sys; os.execve('/usr/bin/env', ['env', '-i', 'true'], {'PATH': os.environ['PATH']})"
+
+    ran = taped.replay(sys.executable, "-c", code)
+
+    assert ran.code == 2
+    assert "nothing of otel-cassette started in the program" in ran.err
+
+
 def test_a_recording_of_failures_alone_says_what_failed(bench, program):
     ran = bench.record(*program("plain", "[401]"))
 

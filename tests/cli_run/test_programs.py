@@ -240,6 +240,15 @@ def test_equal_calls_of_several_workers(bench, program):
     assert more.report["repeated"] == ["llm#1"]
 
 
+def test_threads_that_lost_the_context(bench, program):
+    prompts = [f"prompt {number}" for number in range(12)]
+    bench.record(*program("threads", *prompts))
+
+    ran = replayed(bench, program("threads", *reversed(prompts)))
+
+    assert ran.out.splitlines() == [f"Echo: {prompt}" for prompt in reversed(prompts)]
+
+
 def test_a_child_process_takes_part(bench, program):
     command = program("children", "keep", "one", "two")
 

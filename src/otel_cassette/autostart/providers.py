@@ -18,6 +18,7 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
 from otel_cassette.otel.install import install
@@ -27,6 +28,7 @@ from otel_cassette.session import Session, marks, names, replay_span
 _logger = logging.getLogger("otel_cassette")
 _covering = threading.local()
 _covered = 0
+_has_global = False
 
 
 def providers_covered() -> int:
@@ -41,7 +43,9 @@ def watch_providers(on_shutdown: Callable[[], None]) -> None:
         on_shutdown: Called before one of them shuts down.
     """
     _after(TracerProvider, "__init__", cover)
-    _before(TracerProvider, "shutdown", lambda _provider: on_shutdown())
+    for cls in (TracerProvider, MeterProvider):  # the totals go out as metrics too
+        _before(cls, "shutdown", lambda _provider: on_shutdown())
+    _watch_global()
     try:
         # The SDK's logs are in a module with an underscore until they are declared stable.
         from opentelemetry.sdk._logs import LoggerProvider  # noqa: PLC0415 - see above
@@ -66,6 +70,8 @@ def cover(provider: Any) -> None:
         while waiting:
             done = install(waiting.pop(0))
             _covered += done.processor is not None
+            if _has_global:  # `install` takes one that is not global yet for the one to use
+                marks.use_provider(None)
             for note in done.notes:
                 _logger.warning("%s", note)
     finally:
@@ -77,6 +83,20 @@ def cover_global() -> None:
     provider = trace.get_tracer_provider()
     if isinstance(provider, TracerProvider):
         cover(provider)
+
+
+def _watch_global() -> None:
+    """Let spans of our own go where the program's go, once it has said where that is."""
+    original = trace.set_tracer_provider
+
+    @functools.wraps(original)
+    def wrapped(tracer_provider: Any) -> None:
+        global _has_global  # noqa: PLW0603 - a process has one global provider
+        original(tracer_provider)
+        _has_global = True
+        marks.use_provider(None)
+
+    trace.set_tracer_provider = wrapped
 
 
 def _cover_logs(provider: Any) -> None:

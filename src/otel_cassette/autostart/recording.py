@@ -13,7 +13,7 @@ from typing import Any
 
 from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.cassette import Cassette
-from otel_cassette.clients.http_exchange import is_provider
+from otel_cassette.clients.http_exchange import UNREAD, is_provider
 from otel_cassette.model.entry import CassetteHeader
 from otel_cassette.otel.journaling import SpooledRecording
 from otel_cassette.otel.source import CassetteSource
@@ -62,6 +62,7 @@ class ProcessRecording:
             self._spool.leave()
         self.session.playback.journal.replace(())
         self.hosts.clear()
+        UNREAD.clear()
         self._begin(token, tell)
 
     def _entered(self, ticket: Ticket) -> None:
@@ -83,6 +84,7 @@ class ProcessRecording:
             "failures": [f"{each.error.type}: {each.error.message}" for each in made.failures],
             "at_the_wire": self._entered_calls,
             "hosts": dict(self.hosts),
+            "unread": dict(UNREAD),
             "spans": self._spans(),
             "without_answer": sum(not entry.is_playable for entry in made.entries),
         }

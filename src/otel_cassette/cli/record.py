@@ -85,7 +85,7 @@ def _record(arguments: argparse.Namespace, folder: Path) -> int:
     # Claimed before the program runs: a second recording of the file is refused before it costs money.
     with FileClaim(target):
         end = run_program(arguments.command, run_file)
-        if not end.reports:
+        if not end.has_started:
             nothing_started(out, end, "record")
             return EXIT_ERROR
         header, records = join_documents(read_recorded(run_file, end.reports, PREFIX))
@@ -129,15 +129,14 @@ def gaps(
             f"{counted(wire, 'call')} passed, {len(records)} are recorded: "
             f"{wire - len(records)} are missing from the cassette"
         )
-    unanswered = [
-        each for each in records if isinstance(each, CassetteEntry) and not each.is_playable
+    unread = Counter[str]()
+    for each in reports:
+        unread.update(each.facts.get("unread", {}))
+    found += [
+        f"{counted(count, 'request')} to {place} passed unrecorded: no codec reads it"
+        for place, count in unread.items()
     ]
-    if unanswered:
-        found.append(
-            f"{counted(len(unanswered), 'call')} cannot be replayed: the answer is not known "
-            f"({', '.join(sorted({each.response_integrity for each in unanswered}))}). Is the content capture "
-            "of the instrumentation on?"
-        )
+    found += _unanswered(records)
     for each in reports:
         if each.status == "running":
             found.append(
@@ -147,6 +146,18 @@ def gaps(
     if not wire:
         found += _other_clients(reports)
     return found
+
+
+def _unanswered(records: Sequence[CassetteEntry | CassetteFailure]) -> list[str]:
+    found = [each for each in records if isinstance(each, CassetteEntry) and not each.is_playable]
+    if not found:
+        return []
+    why = ", ".join(sorted({each.response_integrity for each in found}))
+    text = (
+        f"{counted(len(found), 'call')} cannot be replayed: the answer is not known ({why}). Is the content "
+        "capture of the instrumentation on?"
+    )
+    return [text]
 
 
 def _other_clients(reports: Sequence[ProcessReport]) -> list[str]:

@@ -155,7 +155,7 @@ def _replay(arguments: argparse.Namespace, cassette: Cassette, folder: Path) -> 
     )
     end = run_program(arguments.command, write_run_file(settings, folder))
     out = Output.for_stream(sys.stderr)
-    if not end.reports:
+    if not end.has_started:
         nothing_started(out, end, "replay")
         return EXIT_ERROR
     account = account_of(cassette, end.reports, arguments.kinds)

@@ -51,6 +51,17 @@ class ProgramEnd:
     foreign: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def has_started(self) -> bool:
+        """Whether anything of ours ran in the program itself, not only in what launched it."""
+        return any(not self._was_launcher(place) for place in range(len(self.reports)))
+
+    def _was_launcher(self, place: int) -> bool:
+        report = self.reports[place]
+        later = {each.pid for each in self.reports[place + 1 :]}
+        did_nothing = not report.calls and not report.recorded
+        return report.status == "replaced" and did_nothing and report.pid not in later
+
 
 def run_program(command: Sequence[str], run: RunFile) -> ProgramEnd:
     """Run *command* to its end as part of *run*.

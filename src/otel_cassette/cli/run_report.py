@@ -19,6 +19,7 @@ _WHY_NOTHING = (
     "is it a Python program at all, and is otel-cassette installed for the Python that runs it?",
     "is the environment cleared on the way (env -i, sudo, tox, a container)?",
     "is Python started with -I, -E or -S somewhere?",
+    "was otel-cassette installed anew since (opentelemetry-instrument finds it by its entry points)?",
 )
 _VERDICTS = {
     "identical": ("identical", "good"),

@@ -15,9 +15,12 @@ import json
 import logging
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic_core import from_json
 
 from otel_cassette.clients.http_recording import RealCall
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
@@ -82,6 +85,8 @@ class NoConnection:
 
 Outcome = Answer | NoConnection | RealCall | None
 
+UNREAD: Counter[str] = Counter()
+"""Requests to model providers that a recording could not read, by host and path."""
 _retries: weakref.WeakKeyDictionary[Session, Retries] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -153,6 +158,8 @@ class Exchange:
     def _unknown(self) -> Outcome:
         """A request that no codec reads: in a strict replay none leaves for a provider."""
         session = self._session
+        if session is not None and session.is_recording:
+            UNREAD[f"{self._host}{self._path.partition('?')[0]}"] += 1
         if session is None or not is_provider(self._host) or not _plays_models(session):
             return None
         text = (
@@ -321,9 +328,12 @@ def _plays_models(session: Session) -> bool:
 
 def _parsed(body: bytes) -> Mapping[str, Any] | None:
     try:
-        payload = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+        payload = from_json(body)
+    except ValueError:
+        try:
+            payload = json.loads(body)  # takes escaped lone surrogates, which SDKs send
+        except (ValueError, RecursionError):
+            return None
     return payload if isinstance(payload, Mapping) else None
 
 
