@@ -15,7 +15,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import otel_cassette
-from otel_cassette import DIVERGED_ATTR, DIVERGENCE_ATTR, Cassette, CassetteMissError, LLMRequest, StreamChunk
+from otel_cassette import (
+    DIVERGED_ATTR,
+    DIVERGENCE_ATTR,
+    Cassette,
+    CassetteMissError,
+    LLMRequest,
+    StreamChunk,
+)
 from otel_cassette.session import marks
 
 SECRET = "sk-" + "a1" * 20
@@ -27,7 +34,9 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", lambda name, *_args, **_kwargs: provider.get_tracer(name))
+    monkeypatch.setattr(
+        trace, "get_tracer", lambda name, *_args, **_kwargs: provider.get_tracer(name)
+    )
     monkeypatch.setattr(marks, "tracer", lambda: provider.get_tracer("otel_cassette"))
     return exporter
 
@@ -46,7 +55,18 @@ class Model:
     provider = "openai"
 
     def complete(self, request: LLMRequest) -> Any:
-        return {"id": "r1", "model": "gpt-4o-2024-08-06", "choices": [{"message": {"role": "assistant", "content": f"re: {request.messages[-1].text}"}, "finish_reason": "stop"}], "usage": {"input_tokens": 3, "output_tokens": 4}, "raw": {"own": 1}}
+        return {
+            "id": "r1",
+            "model": "gpt-4o-2024-08-06",
+            "choices": [
+                {
+                    "message": {"role": "assistant", "content": f"re: {request.messages[-1].text}"},
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {"input_tokens": 3, "output_tokens": 4},
+            "raw": {"own": 1},
+        }
 
     async def acomplete(self, request: LLMRequest) -> Any:
         await asyncio.sleep(0)
@@ -62,7 +82,13 @@ class Model:
 
 def test_a_models_call_is_a_span_with_content(spans: InMemorySpanExporter) -> None:
     llm = otel_cassette.wrap_llm(Model())
-    answered = llm.complete({"messages": [{"role": "system", "content": "brief"}, {"role": "user", "content": "hi"}], "params": {"temperature": 0.5, "max_tokens": 9}, "tools": [{"name": "f"}]})
+    answered = llm.complete(
+        {
+            "messages": [{"role": "system", "content": "brief"}, {"role": "user", "content": "hi"}],
+            "params": {"temperature": 0.5, "max_tokens": 9},
+            "tools": [{"name": "f"}],
+        }
+    )
     assert answered["id"] == "r1", "the client's answer, as it is"
     span = one(spans)
     assert (span.name, span.kind) == ("chat gpt-4o", SpanKind.CLIENT)
@@ -71,13 +97,21 @@ def test_a_models_call_is_a_span_with_content(spans: InMemorySpanExporter) -> No
     assert attributes["gen_ai.operation.name"] == "chat"
     assert attributes["gen_ai.provider.name"] == "openai"
     assert attributes["gen_ai.request.model"] == "gpt-4o"
-    assert (attributes["gen_ai.request.temperature"], attributes["gen_ai.request.max_tokens"]) == (0.5, 9)
+    assert (attributes["gen_ai.request.temperature"], attributes["gen_ai.request.max_tokens"]) == (
+        0.5,
+        9,
+    )
     assert attributes["gen_ai.response.id"] == "r1"
     assert attributes["gen_ai.response.model"] == "gpt-4o-2024-08-06"
     assert attributes["gen_ai.response.finish_reasons"] == ("stop",)
-    assert (attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"]) == (3, 4)
+    assert (attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"]) == (
+        3,
+        4,
+    )
     assert [m["role"] for m in read(span, "gen_ai.input.messages")] == ["system", "user"]
-    assert read(span, "gen_ai.output.messages")[0]["parts"] == [{"type": "text", "content": "re: hi"}]
+    assert read(span, "gen_ai.output.messages")[0]["parts"] == [
+        {"type": "text", "content": "re: hi"}
+    ]
     assert read(span, "cassette.request")["params"] == {"temperature": 0.5, "max_tokens": 9}
     assert "raw" not in read(span, "cassette.response")
 
@@ -101,7 +135,9 @@ def test_the_other_ways_are_spans_too(spans: InMemorySpanExporter, way: str) -> 
 
     asyncio.run(run())
     text = "re: hi" if way == "acomplete" else "one two"
-    assert read(one(spans), "gen_ai.output.messages")[0]["parts"] == [{"type": "text", "content": text}]
+    assert read(one(spans), "gen_ai.output.messages")[0]["parts"] == [
+        {"type": "text", "content": text}
+    ]
 
 
 def test_tools_of_every_sort_are_spans(spans: InMemorySpanExporter) -> None:
@@ -122,9 +158,21 @@ def test_tools_of_every_sort_are_spans(spans: InMemorySpanExporter) -> None:
     assert asyncio.run(look_later(city="Rome")) == "Rome"
     assert list(pages(2)) == [0, 1]
     made = spans.get_finished_spans()
-    assert [s.name for s in made] == ["execute_tool look", "execute_tool later", "execute_tool pages"]
-    assert [read(s, "gen_ai.tool.call.arguments") for s in made] == [{"city": "Paris"}, {"city": "Rome"}, {"n": 2}]
-    assert [read(s, "gen_ai.tool.call.result") for s in made] == [{"sky": "blue over Paris"}, "Rome", "done"]
+    assert [s.name for s in made] == [
+        "execute_tool look",
+        "execute_tool later",
+        "execute_tool pages",
+    ]
+    assert [read(s, "gen_ai.tool.call.arguments") for s in made] == [
+        {"city": "Paris"},
+        {"city": "Rome"},
+        {"n": 2},
+    ]
+    assert [read(s, "gen_ai.tool.call.result") for s in made] == [
+        {"sky": "blue over Paris"},
+        "Rome",
+        "done",
+    ]
     assert {(s.attributes or {})["cassette.span.type"] for s in made} == {"tool_call"}
     assert {(s.attributes or {})["gen_ai.operation.name"] for s in made} == {"execute_tool"}
 
@@ -139,7 +187,11 @@ def test_traced_generators_pass_on_what_is_sent(spans: InMemorySpanExporter) -> 
             yield "caught"
 
     generator = echo()
-    assert [next(generator), generator.send("x"), generator.throw(KeyError())] == ["ready", "heard x", "caught"]
+    assert [next(generator), generator.send("x"), generator.throw(KeyError())] == [
+        "ready",
+        "heard x",
+        "caught",
+    ]
     generator.close()
     assert one(spans).end_time
 
@@ -179,7 +231,9 @@ def test_telemetry_raises_nothing_into_the_program(spans: InMemorySpanExporter) 
 # -- together with a cassette -------------------------------------------------------------------------
 
 
-def test_tracing_outside_a_cassette_shows_its_spans_in_playback(spans: InMemorySpanExporter) -> None:
+def test_tracing_outside_a_cassette_shows_its_spans_in_playback(
+    spans: InMemorySpanExporter,
+) -> None:
     cassette = Cassette()
     otel_cassette.wrap_llm(cassette.wrap_llm(Model())).complete("hi")
     again = Cassette(cassette.entries, mode="strict", metadata=cassette.metadata)
@@ -188,11 +242,15 @@ def test_tracing_outside_a_cassette_shows_its_spans_in_playback(spans: InMemoryS
     assert played.complete("hi").text == "re: hi"
     span = one(spans)
     assert span.name == "chat gpt-4o", "by the recording's metadata"
-    assert read(span, "gen_ai.output.messages")[0]["parts"] == [{"type": "text", "content": "re: hi"}]
+    assert read(span, "gen_ai.output.messages")[0]["parts"] == [
+        {"type": "text", "content": "re: hi"}
+    ]
 
 
 @pytest.mark.parametrize("order", ["tracing outside", "tracing inside"])
-def test_a_traced_tool_keeps_its_span_in_either_order(spans: InMemorySpanExporter, order: str) -> None:
+def test_a_traced_tool_keeps_its_span_in_either_order(
+    spans: InMemorySpanExporter, order: str
+) -> None:
     def look(city: str) -> str:
         return f"blue over {city}"
 
@@ -219,11 +277,16 @@ def test_a_traced_tool_keeps_its_name_or_takes_the_new_one(spans: InMemorySpanEx
     cassette.wrap_tool(traced)()
     cassette.wrap_tool(traced, name="second")()
     assert [e.name for e in cassette.entries] == ["first", "second"]
-    assert [s.name for s in spans.get_finished_spans()] == ["execute_tool first", "execute_tool second"]
+    assert [s.name for s in spans.get_finished_spans()] == [
+        "execute_tool first",
+        "execute_tool second",
+    ]
 
 
 @pytest.mark.parametrize("mode", ["strict", "lenient", "fallthrough"])
-def test_a_diverging_wrapper_marks_its_span_without_session_sampler_or_processor(spans: InMemorySpanExporter, mode: Any) -> None:
+def test_a_diverging_wrapper_marks_its_span_without_session_sampler_or_processor(
+    spans: InMemorySpanExporter, mode: Any
+) -> None:
     cassette = Cassette()
     cassette.wrap_llm(Model()).complete("hi")
     again = Cassette(cassette.entries, mode=mode)
@@ -236,7 +299,9 @@ def test_a_diverging_wrapper_marks_its_span_without_session_sampler_or_processor
     span = next(s for s in spans.get_finished_spans() if s.name.startswith("chat"))
     attributes = dict(span.attributes or {})
     assert attributes[DIVERGED_ATTR] is True
-    assert attributes[DIVERGENCE_ATTR] == "llm call #0: request differs (messages/0/parts/0/content)"
+    assert (
+        attributes[DIVERGENCE_ATTR] == "llm call #0: request differs (messages/0/parts/0/content)"
+    )
     event = next(e for e in span.events if e.name == "cassette.divergence")
     assert any('"ho"' in line for line in (event.attributes or {})["cassette.divergence.diff"])  # type: ignore[union-attr]
     assert again.divergences[0].span_id == format(span.get_span_context().span_id, "016x")
