@@ -144,5 +144,5 @@ def nothing_started(out: Output, end: ProgramEnd, action: str) -> None:
         f"any, were real and were not {done}",
     )
     print_strangers(out, end)
-    for reason in _WHY_NOTHING:
+    for reason in () if end.foreign else _WHY_NOTHING:
         out.line(f"  {reason}", "dim")

@@ -41,7 +41,9 @@ def _not_here(path: str, error: ImportError) -> None:
         os.kill(settings["parent_pid"], 0)
     except Exception:  # noqa: BLE001 - gone, or not ours: not our run
         return
-    blocks = settings["action"] == "replay" and settings["block_network"]
+    # Audit hooks came with Python 3.8; an older one cannot be held back.
+    can_block = hasattr(sys, "addaudithook")
+    blocks = can_block and settings["action"] == "replay" and settings["block_network"]
     name = f"foreign-{os.getpid()}.json"
     with open(os.path.join(os.path.dirname(path), name), "w") as stream:  # noqa: PTH118, PTH120, PTH123
         json.dump({"pid": os.getpid(), "python": sys.executable, "reason": str(error)}, stream)
@@ -49,7 +51,7 @@ def _not_here(path: str, error: ImportError) -> None:
         f"otel-cassette: {sys.executable} cannot import otel_cassette ({error}): the calls of this process are "
         f"not {settings['action']}ed{', and its network is blocked' if blocks else ''}\n"
     )
-    if blocks and hasattr(sys, "addaudithook"):
+    if blocks:
         sys.addaudithook(_Blocker(settings["allow_hosts"]))
 
 
