@@ -33,6 +33,8 @@ from otel_cassette.session.failures import failure_of
 
 RequestLike = LLMRequest | Mapping[str, Any] | Sequence[Any] | str
 
+_FLAT_FIELDS = frozenset({"choices", "id", "model"})
+
 _SDK_TRANSPORTS = {
     "openai": "the OpenAI SDK",
     "anthropic": "the Anthropic SDK",
@@ -301,7 +303,20 @@ def as_response(answer: Any) -> LLMResponse:
 
 def played(step: Step) -> LLMResponse:
     """Return the recorded answer; what a caller does to it never reaches the recording."""
-    return LLMResponse.model_validate(copy_plain(step.entry.response or {}))
+    response = step.entry.response or {}
+    return LLMResponse.model_validate(response if _is_flat(response) else copy_plain(response))
+
+
+def _is_flat(response: Mapping[str, Any]) -> bool:
+    """Return whether an answer is text alone: the typed view then shares nothing with the recording."""
+    if not response.keys() <= _FLAT_FIELDS:
+        return False
+    return all(
+        type(value) is str
+        for choice in response.get("choices", ())
+        for part in choice["message"].get("parts", ())
+        for value in part.values()
+    )
 
 
 def end_of_stream(step: Step) -> None:
