@@ -104,6 +104,7 @@ class RunDirectory:
         self._max_held_bytes = max_held_bytes
         self._held_bytes = 0
         self._lock = threading.RLock()
+        self._writing = threading.Lock()  # taken before the other one, never inside it
         self._done: dict[int, None] = {}
         self._segments = Segments(directory, redactor)
         self._closer = Closer(self._tick, quiet_period_s)
@@ -113,11 +114,11 @@ class RunDirectory:
 
     def take_of(self, trace_id: int) -> TraceTake:
         """Return what is known of a trace; a trace that is new makes room for itself."""
+        if self._is_full():
+            self._make_room()
         with self._lock:
             take = self.takes.get(trace_id)
             if take is None:
-                if len(self.takes) >= self._max_runs or self._held_bytes > self._max_held_bytes:
-                    self._make_room()
                 take = TraceTake(trace_id, self._lines, self._max_entry_bytes, self._lock)
                 self.takes[trace_id] = take
             return take
@@ -172,28 +173,41 @@ class RunDirectory:
 
     # -- room -----------------------------------------------------------------------------------
 
+    def _is_full(self) -> bool:
+        return len(self.takes) >= self._max_runs or self._held_bytes > self._max_held_bytes
+
     def _make_room(self) -> None:
-        while self.takes and (
-            len(self.takes) >= self._max_runs or self._held_bytes > self._max_held_bytes
-        ):
-            trace_id = next(iter(self._done), None)
-            if trace_id is None:
-                trace_id = next(iter(self.takes))
-            take = self.takes[trace_id]
-            if take.dirty:
+        while self.takes and self._is_full():
+            with self._lock:
+                trace_id = next(iter(self._done), None) or next(iter(self.takes), None)
+                take = None if trace_id is None else self.takes.get(trace_id)
+                if take is None:
+                    return
+                group = self._group_of(take)
+            if any(one.dirty for one in group):
                 self._troubles.note(
                     "runs written early",
                     f"more than {self._max_runs} traces (or {self._max_held_bytes} bytes) were open: "
                     "the oldest was written before it was quiet; raise max_runs",
                 )
-                self._write([take])
-            self._let_go(trace_id)
+                self._write(group)
+            with self._lock:
+                for one in group:
+                    self._let_go(one)
 
-    def _let_go(self, trace_id: int) -> None:
-        take = self.takes.pop(trace_id, None)
-        self._done.pop(trace_id, None)
-        if take is not None:
+    def _group_of(self, take: TraceTake) -> list[TraceTake]:
+        """Return the traces that share a file with *take*: it is replaced as a whole, or not at all."""
+        if take.dirty:
+            groups = self._groups()
+            return next((group for group in groups if take in group), [take])
+        if take.path is None:
+            return [take]
+        return [one for one in self.takes.values() if one.path == take.path]
+
+    def _let_go(self, take: TraceTake) -> None:
+        if self.takes.pop(take.trace_id, None) is not None:
             self._held_bytes -= take.content_bytes
+        self._done.pop(take.trace_id, None)
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -203,24 +217,24 @@ class RunDirectory:
         with self._lock:
             takes = [take for take in self.takes.values() if take.dirty]
             quiet = {t.trace_id for t in takes if t.is_quiet(now, self.quiet_period_s)}
-            if not quiet:
-                return
-            for group in self._groups():
-                dirty = [take for take in group if take.dirty]
-                if dirty and all(take.trace_id in quiet for take in dirty):
-                    self._write(group)
+            groups = self._groups() if quiet else []
+        for group in groups:
+            dirty = [take for take in group if take.dirty]
+            if dirty and all(take.trace_id in quiet for take in dirty):
+                self._write(group)
 
     def flush(self, timeout_s: float = 30.0) -> bool:
         """Write every run as it stands; return False when there was no time for all, or one failed."""
         deadline = time.monotonic() + timeout_s
         complete = True
         with self._lock:
-            for group in self._groups():
-                if not any(take.dirty for take in group):
-                    continue
-                if time.monotonic() > deadline:
-                    return False
-                complete = self._write(group) and complete
+            groups = self._groups()
+        for group in groups:
+            if not any(take.dirty for take in group):
+                continue
+            if time.monotonic() > deadline:
+                return False
+            complete = self._write(group) and complete
         return complete
 
     def shutdown(self, timeout_s: float = 30.0) -> bool:
@@ -234,6 +248,7 @@ class RunDirectory:
     def forget(self) -> None:
         """Start empty in a forked process: what was recorded is its parent's to write."""
         self._lock = threading.RLock()
+        self._writing = threading.Lock()
         self.takes.clear()
         self._done.clear()
         self._held_bytes = 0
@@ -253,24 +268,32 @@ class RunDirectory:
         return [[takes[f.trace_id] for f in run if f.trace_id in takes] for run in runs]
 
     def _write(self, group: list[TraceTake]) -> bool:
-        """Write the file of one run; one that fails stays as it is, and its spool too."""
-        known = [take.path for take in group if take.path is not None]
-        try:
-            path = write_run(group, self.directory, self._redactor, known)
-        except Exception as error:  # noqa: BLE001 - disks fill up, dialects may raise
-            self._troubles.raised(
-                "writing a cassette",
-                error,
-                lost="the run stays in its spool; see otel_cassette.recover",
-            )
-            self._postpone(group)
-            return False
-        self.written += path is not None and path not in known
-        for take in group:
-            take.dirty = False
-            take.path = path
-            self._done[take.trace_id] = None
-        self._segments.written(group)
+        """Write the file of one run; one that fails stays as it is, and its spool too.
+
+        Calls may finish meanwhile, and are not held up: their traces stay to be written.
+        """
+        with self._writing:
+            versions = [take.version for take in group]
+            known = [take.path for take in group if take.path is not None]
+            try:
+                path = write_run(group, self.directory, self._redactor, known)
+            except Exception as error:  # noqa: BLE001 - disks fill up, dialects may raise
+                self._troubles.raised(
+                    "writing a cassette",
+                    error,
+                    lost="the run stays in its spool; see otel_cassette.recover",
+                )
+                self._postpone(group)
+                return False
+            with self._lock:
+                self.written += path is not None and path not in known
+                whole = [t for t, v in zip(group, versions, strict=True) if t.version == v]
+                for take in group:
+                    take.path = path
+                for take in whole:
+                    take.dirty = False
+                    self._done[take.trace_id] = None
+                self._segments.written(whole)
         return True
 
     @staticmethod

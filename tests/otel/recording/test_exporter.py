@@ -13,6 +13,7 @@ from opentelemetry.trace import Link, Tracer, set_span_in_context
 from recording_calls import answer_attributes, chat, question_of, request_attributes
 
 from otel_cassette import Cassette, CassetteSpanExporter
+from otel_cassette.otel import writing
 
 
 def tracer_to(exporter: CassetteSpanExporter) -> Tracer:
@@ -188,3 +189,53 @@ def test_another_recording_of_the_same_name_is_left_alone(tmp_path: Path) -> Non
     assert Cassette.load(theirs).entries == []
     (mine,) = tmp_path.glob("*-2.jsonl")
     assert [question_of(e) for e in Cassette.load(mine).entries] == ["mine"]
+
+
+def test_a_run_that_is_being_written_holds_up_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter = CassetteSpanExporter(tmp_path)
+    tracer = tracer_to(exporter)
+    root = tracer.start_span("agent")
+    chat_in(tracer, root, "one")
+    started, go_on = threading.Event(), threading.Event()
+    write = writing.write_run
+
+    def slow(*args: object) -> object:
+        started.set()
+        assert go_on.wait(10)
+        return write(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("otel_cassette.otel.runs.write_run", slow)
+    thread = threading.Thread(target=exporter.force_flush)
+    thread.start()
+    assert started.wait(10)
+    chat_in(tracer, root, "meanwhile")  # would wait for ever, were it held up
+    with tracer.start_as_current_span("agent"):
+        chat(tracer, "another run")
+    go_on.set()
+    thread.join()
+    root.end()
+    exporter.shutdown()
+    assert questions(tmp_path) == [["another run"], ["one", "meanwhile"]]
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_runs_of_several_traces_are_let_go_together(tmp_path: Path) -> None:
+    exporter = CassetteSpanExporter(tmp_path, max_runs=4)
+    tracer = tracer_to(exporter)
+    roots = [tracer.start_span("turn", attributes={"session.id": "s"}) for _ in range(2)]
+    for number, root in enumerate(roots):
+        chat_in(tracer, root, str(number))
+        root.end()
+    assert exporter.force_flush()
+    for number in range(6):
+        with tracer.start_as_current_span("agent"):
+            chat(tracer, f"other {number}")
+    chat_in(tracer, roots[1], "very late")
+    exporter.shutdown()
+    # The joint file is whole; what came after it was let go has a file of its own.
+    found = questions(tmp_path)
+    assert ["0", "1"] in found
+    assert ["very late"] in found
+    assert len(found) == 8
