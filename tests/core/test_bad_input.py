@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one case a row reads better than one a screen
 """Bad input: an error that says path, line, reason and remedy; the good file on disk is never lost."""
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ def test_a_coroutine_that_nobody_awaited_is_told() -> None:
 def test_an_iterator_is_not_emptied_by_the_refusal() -> None:
     values = iter([1, 2])
     with pytest.raises(CassetteError):
-        Cassette().wrap_tool(lambda v: list(v), name="t")(values)
+        Cassette().wrap_tool(lambda v: [*v], name="t")(values)
     assert list(values) == [1, 2]
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one case a row reads better than one a screen
 """Comparison on what both sides know; masks; the user's own rules, through a file too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one case a row reads better than one a screen
 """The cassette file: what is written reads back, in a stable form, and older shapes are read."""
 
 from __future__ import annotations

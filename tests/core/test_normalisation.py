@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one case a row reads better than one a screen
 """Each rule of docs/normalisation.md: spellings that are one request, and meanings that are two."""
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def test_tools_of_every_sort_are_spans(spans: InMemorySpanExporter) -> None:
     @otel_cassette.wrap_tool
     def pages(n: int) -> Iterator[int]:
         yield from range(n)
-        return "done"  # noqa: B901 - the result of a generator is part of what is shown
+        return "done"
 
     assert look("Paris") == {"sky": "blue over Paris"}
     assert asyncio.run(look_later(city="Rome")) == "Rome"

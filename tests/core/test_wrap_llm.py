@@ -179,7 +179,7 @@ def test_unknown_attributes_are_the_clients() -> None:
 @pytest.mark.parametrize("module", ["openai", "anthropic", "google.genai.client"])
 def test_a_providers_client_is_a_type_error_that_names_the_way(module: str) -> None:
     sdk = type("Client", (), {"__module__": module})
-    with pytest.raises(TypeError, match="replaying.*transport"):
+    with pytest.raises(TypeError, match=r"replaying.*transport"):
         Cassette().wrap_llm(sdk())
     with pytest.raises(TypeError, match="'int' has neither"):
         Cassette().wrap_llm(5)
