@@ -19,9 +19,10 @@ from google.protobuf.json_format import MessageToJson
 from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans as encode_as_json
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans as encode_as_proto
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import Sampler
 from opentelemetry.trace import Tracer, set_span_in_context
 
-from otel_cassette import Cassette, CassetteSpanProcessor
+from otel_cassette import Cassette, CassetteSpanProcessor, ReplaySampler
 
 ROUNDS = 40
 SPANS = 1_000
@@ -48,8 +49,8 @@ class Kept(SpanProcessor):
         self.spans.append(span)
 
 
-def tracer_with(processor: SpanProcessor | None) -> Tracer:
-    provider = TracerProvider(shutdown_on_exit=False)
+def tracer_with(processor: SpanProcessor | None, sampler: Sampler | None = None) -> Tracer:
+    provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
     if processor is not None:
         provider.add_span_processor(processor)
     return provider.get_tracer("bench")
@@ -58,8 +59,13 @@ def tracer_with(processor: SpanProcessor | None) -> Tracer:
 class Case:
     """One way to have spans, and the block they are made in."""
 
-    def __init__(self, processor: SpanProcessor | None, block: Block = nullcontext) -> None:
-        self.tracer = tracer_with(processor)
+    def __init__(
+        self,
+        processor: SpanProcessor | None,
+        block: Block = nullcontext,
+        sampler: Sampler | None = None,
+    ) -> None:
+        self.tracer = tracer_with(processor, sampler)
         self._block = block
         self.best_us = float("inf")
 
@@ -86,7 +92,15 @@ def cases(folder: Path) -> dict[str, Case]:
         "recording into a session": Case(CassetteSpanProcessor(), lambda: Cassette().recording()),
         "recording into a cassette": Case(CassetteSpanProcessor(Cassette())),
         "recording into a directory": Case(CassetteSpanProcessor(directory=folder)),
+        "replaying": Case(CassetteSpanProcessor(), replaying),
+        "idle, with the sampler": Case(CassetteSpanProcessor(), sampler=ReplaySampler()),
+        "replaying, with the sampler": Case(CassetteSpanProcessor(), replaying, ReplaySampler()),
     }
+
+
+def replaying() -> AbstractContextManager[object]:
+    """A replay; its own span is no part of what is measured."""
+    return Cassette(mode="strict").replaying(span=False)
 
 
 @pytest.mark.parametrize("roots", [False, True], ids=["child", "root"])
@@ -99,13 +113,13 @@ def test_a_span_that_is_no_call(tmp_path: Path, figures: Figures, roots: bool) -
     what = "a root span" if roots else "a span"
     figures.note(f"{what} of the SDK, 6 attributes", base)
     for name, case in measured.items():
-        if roots:
-            # Every span a trace of its own: the dearest there is, and rare. No budget is set for it.
+        if roots or name.endswith("the sampler"):
+            # Roots: every span a trace of its own is the dearest there is, and rare. The sampler is
+            # optional. No budget is set for either.
             figures.note(f"{what}, {name}: {case.best_us / base:.2f}x", case.best_us)
         else:
-            figures.add(
-                f"{what}, {name}", case.best_us, base, 1.08 if "record" not in name else 1.2
-            )
+            limit = 1.2 if name.startswith(("recording", "replaying")) else 1.08
+            figures.add(f"{what}, {name}", case.best_us, base, limit)
 
 
 def chat(tracer: Tracer, number: int) -> None:
