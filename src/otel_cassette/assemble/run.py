@@ -195,8 +195,12 @@ def _verdict(call: Call) -> tuple[SpanStatus, str | None]:
     reading = call.reading
     if call.failed:
         error = reading.error
-        text = "" if error is None else f"{error.type}: {error.message}".rstrip(": ")
-        return "failed", f"The call failed: {text}."
+        # messages of some instrumentations go on with a traceback: a reason is one sentence
+        lines = "" if error is None else f"{error.type}: {error.message}".strip().splitlines()
+        return (
+            "failed",
+            f"The call failed: {lines[0].rstrip(': .') if lines else 'no reason given'}.",
+        )
     if call.collapsed:
         return (
             "collapsed",

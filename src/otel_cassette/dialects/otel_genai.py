@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from otel_cassette.dialects.failures import span_failure
 from otel_cassette.dialects.otel_genai_content import Attributes, Content, build_choices, gather
-from otel_cassette.dialects.otel_genai_emitters import Emitter, emitter_of
+from otel_cassette.dialects.otel_genai_emitters import TRANSPORTS, Emitter, emitter_of
 from otel_cassette.dialects.otel_genai_tools import read_retrieval, read_tool
 from otel_cassette.dialects.payload import answer_integrity, decode_json, plain, without_empty
 from otel_cassette.dialects.protocol import Dialect, Reading
@@ -127,7 +127,7 @@ def _read_llm(
         error=failure,
         partial=partial,
         response_id=_text(attributes.get("gen_ai.response.id")),
-        remedy=_remedy(emitter, request_integrity, integrity),
+        remedy=_remedy(emitter, request_integrity, integrity, failed=failure is not None),
         results_wrapped=emitter.unwraps_result,
         history_text_lost=emitter.loses_history_text and bool(content.input.items),
     )
@@ -336,9 +336,20 @@ def _mark_dropped(reading: Reading, count: int) -> None:
     reading.notes.append(f"{count} attributes were dropped by the SDK's count limit.")
 
 
-def _remedy(emitter: Emitter, *verdicts: Integrity) -> str | None:
-    hidden = any(verdict in ("absent", "redacted") for verdict in verdicts)
-    if hidden:
+def _remedy(
+    emitter: Emitter, request: Integrity, response: Integrity, *, failed: bool
+) -> str | None:
+    """What to set so that the next recording holds what this one lacks.
+
+    A failed call has no answer to record. Where one side was captured, content is on: what is
+    missing beside it is what the instrumentation never writes (Anthropic's raw streams).
+    """
+    verdicts = {request} if failed else {request, response}
+    if failed and request == "absent" and emitter.drops_failed_input:
+        return TRANSPORTS
+    if verdicts == {"whole", "absent"}:
+        return TRANSPORTS
+    if verdicts & {"absent", "redacted"}:
         return emitter.content_switch
     if "truncated" in verdicts:
         return (

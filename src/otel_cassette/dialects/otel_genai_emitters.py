@@ -24,6 +24,10 @@ _OFFICIAL_PARAMS: Final = (
 )
 
 
+TRANSPORTS: Final = "Record with the HTTP transports, which see the provider's payload."
+"""What helps where no switch of the instrumentation does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Emitter:
     """What is known of the instrumentation that made a span.
@@ -36,6 +40,7 @@ class Emitter:
         writes_response_model: `gen_ai.request.model` is the model that answered.
         drops_media: Content lists are written as no parts at all.
         loses_history_text: Assistant messages with tool calls are written without their text.
+        drops_failed_input: A call that failed has no messages, whatever was switched on.
         unwraps_result: Results that are no object are wrapped as `{"result": ...}`.
         embedding_remedy: How to get at embeddings.
     """
@@ -47,8 +52,9 @@ class Emitter:
     writes_response_model: bool = False
     drops_media: bool = False
     loses_history_text: bool = False
+    drops_failed_input: bool = False
     unwraps_result: bool = False
-    embedding_remedy: str = "Record with the HTTP transports, which see the provider's payload."
+    embedding_remedy: str = TRANSPORTS
 
 
 _CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -84,7 +90,11 @@ _EMITTERS: Final[tuple[tuple[str, Emitter], ...]] = (
     ),
     (
         "pydantic-ai",
-        Emitter("Use InstrumentationSettings(include_content=True).", always_tools=True),
+        Emitter(
+            "Use InstrumentationSettings(include_content=True).",
+            always_tools=True,
+            drops_failed_input=True,
+        ),
     ),
     (
         "gcp.vertex.agent",

@@ -53,6 +53,7 @@ def read_tool(span: SpanRecord, emitter: Emitter) -> Reading:
     )
     set_arguments(reading, arguments)
     if failure is not None:
+        reading.remedy = None if reading.has_request else emitter.content_switch
         return reading
     if result.integrity != "absent":
         reading.response, reading.response_integrity = result
