@@ -17,6 +17,7 @@ from pydantic_ai.capabilities import CombinedCapability
 
 from otel_cassette import Cassette, CassetteError
 from otel_cassette.integrations import langchain, mcp, openai_agents, pydantic_ai
+from otel_cassette.integrations.imports import instrument_when_imported
 from otel_cassette.integrations.patching import Patches
 
 PLACES: list[tuple[ModuleType, Any, str]] = [
@@ -57,6 +58,15 @@ def test_a_missing_package_names_the_extra(
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(CassetteError, match=rf'pip install "otel-cassette\[{extra}\]"'):
         module.instrument()
+
+
+def test_what_is_imported_already_is_instrumented_at_once() -> None:
+    before = [vars(owner).get(name) for _, owner, name in PLACES]
+    undo = instrument_when_imported()
+    during = [vars(owner).get(name) for _, owner, name in PLACES]
+    undo()
+    assert all(a is not b for a, b in zip(during, before, strict=True))
+    assert [vars(owner).get(name) for _, owner, name in PLACES] == before
 
 
 def test_what_others_put_around_it_later_stays() -> None:

@@ -4,6 +4,7 @@
     langchain.py       tools of LangChain and LangGraph
     pydantic_ai.py     tools of pydantic-ai agents
     openai_agents.py   tools of the OpenAI Agents SDK
+    imports.py         all of them, each when the program imports the framework
     driving.py         what one call of such a tool gets
     patching.py        how a framework's method is replaced, and how that is undone
 
