@@ -150,6 +150,18 @@ def test_a_provider_behind_a_proxy_and_suppressed_instrumentation(bench, program
     ]
 
 
+def test_spans_of_our_own_go_where_the_programs_own_go(bench, program):
+    bench.record(*program("two_providers", "one"))
+
+    ran = bench.replay(*program("two_providers", "uno"), options=["--mode", "lenient"])
+
+    assert ran.out.splitlines() == [
+        "program: cassette.divergence",
+        "library: inside",
+        "program: cassette.replay",
+    ]
+
+
 @pytest.mark.parametrize("launcher", [[], [INSTRUMENT]])
 def test_another_sitecustomize_runs_too(bench, program, launcher):
     other = bench.folder / "other"

@@ -79,6 +79,14 @@ class ProgramProcess:
         os._exit = leave
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event not in ("os.exec", "socket.getaddrinfo", "subprocess.Popen"):
+            return
+        try:
+            self._heed(event, args)
+        except Exception:  # what a hook raises would refuse the program what it is about to do
+            _logger.exception("%s was not taken note of", event)
+
+    def _heed(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "os.exec":
             self._report("replaced")
         elif event == "socket.getaddrinfo" and isinstance(self._work, ProcessRecording):
@@ -106,14 +114,13 @@ class ProgramProcess:
         self._lock = threading.RLock()
         self._has_span = self._finished = False
         self._start_ns = now_ns()
-        self._file.forget()
         try:
             self._file = ReportFile(self._run, ProcessReport.of_this_process("fork"))
             if isinstance(self._work, ProcessReplay):
                 self._work.after_fork(self._file.add_call)
             else:
                 self._work.after_fork(self._file.report.token, self._file.add_call)
-        except OSError as error:  # the command has ended, and its folder is gone
+        except Exception as error:  # noqa: BLE001 - the command may have ended, and its folder be gone
             _logger.warning("a forked process cannot report to otel-cassette: %s", error)
 
     def finish(self) -> None:

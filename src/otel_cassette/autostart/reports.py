@@ -90,24 +90,26 @@ class ReportFile:
     def __init__(self, run: RunFile, report: ProcessReport) -> None:
         self._run = run
         self.report = report
-        self._fd = os.open(
-            run.folder / f"{_CALLS}-{report.token}.jsonl",
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-            0o600,
-        )
+        self._calls = run.folder / f"{_CALLS}-{report.token}.jsonl"
+        self._append(b"")
         self.write()
 
     def add_call(self, line: dict[str, Any]) -> None:
         """Append one call; it is the system's when this returns."""
-        os.write(self._fd, json.dumps(line).encode("utf-8", "surrogatepass") + b"\n")
+        self._append(json.dumps(line).encode("utf-8", "surrogatepass") + b"\n")
+
+    def _append(self, data: bytes) -> None:
+        # Opened each time: programs that become daemons close every descriptor, and the number
+        # would then be that of a file of theirs.
+        fd = os.open(self._calls, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
 
     def write(self) -> None:
         """Write the report as it stands."""
         self._run.write_fact(_REPORT, asdict(self.report), self.report.token)
-
-    def forget(self) -> None:
-        """Let go of the file in a forked process: it is its parent's."""
-        os.close(self._fd)
 
 
 def read_reports(run: RunFile) -> list[ProcessReport]:
