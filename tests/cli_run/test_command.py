@@ -115,6 +115,16 @@ def test_match_index_takes_calls_in_their_order(taped, program):
     assert taped.replay(*swapped, options=["--match", "index"]).report["verdict"] == "diverged"
 
 
+def test_ignored_fields_are_not_compared(taped, program):
+    ignore = ["--ignore", "/messages/*/parts/*/content"]
+
+    ran = taped.replay(*program("plain", *CHANGED), options=ignore)
+
+    assert ran.report["verdict"] == "identical"
+    assert ran.out == "Echo: one\nEcho: two\n"
+    assert taped.replay(*program("plain", "one"), options=["--ignore", "no-pointer"]).code == 2
+
+
 # -- the network ----------------------------------------------------------------------------------
 
 

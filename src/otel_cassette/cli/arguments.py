@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+from otel_cassette.keys import ComparisonRules
+
 SOURCE_HELP = (
     "exported trace: OTLP JSON or protobuf, plain or compressed; a file, a folder or a glob. "
     "Log files (OTLP JSON) are joined when they are given too"
@@ -33,6 +35,27 @@ def add_match(parser: argparse.ArgumentParser) -> None:
         help="how calls find their recorded ones: any equal one (content, the default), or only the "
         "one at the same place (index)",
     )
+
+
+def add_ignore(parser: argparse.ArgumentParser) -> None:
+    """Add `--ignore`, whose pointers are checked before anything is read."""
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        type=_pointer,
+        default=[],
+        metavar="POINTER",
+        help="a field that is not compared: a JSON pointer into the request, * is one step, for instance "
+        "/messages/*/parts/*/content; may be repeated",
+    )
+
+
+def _pointer(text: str) -> str:
+    try:
+        ComparisonRules([text])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 from otel_cassette.cli.arguments import (
     add_fail_on_divergence,
+    add_ignore,
     add_json,
     add_match,
     add_run_choice,
 )
 from otel_cassette.cli.output import Output
-from otel_cassette.cli.rendering import counted, print_divergences
+from otel_cassette.cli.rendering import counted, print_divergences, print_warnings
 from otel_cassette.formats import load_trace
-from otel_cassette.keys import ComparisonRules
 from otel_cassette.model.entry import KINDS
 from otel_cassette.traces import Comparison, compare, is_cassette_file
 
@@ -39,15 +39,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("replayed", metavar="B", help="likewise: what is held against it")
     parser.add_argument("--kind", choices=KINDS, help="compare calls of this kind only")
-    parser.add_argument(
-        "--ignore",
-        action="append",
-        type=_pointer,
-        default=[],
-        metavar="POINTER",
-        help="a field that is not compared: a JSON pointer into the request, * is one step, for instance "
-        "/messages/*/parts/*/content; may be repeated",
-    )
+    add_ignore(parser)
     add_match(parser)
     add_run_choice(parser)
     parser.add_argument(
@@ -56,14 +48,6 @@ def add_parser(commands: Any) -> None:
     add_fail_on_divergence(parser)
     add_json(parser)
     parser.set_defaults(run=run)
-
-
-def _pointer(text: str) -> str:
-    try:
-        ComparisonRules([text])
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def run(arguments: argparse.Namespace, out: Output) -> int:
@@ -98,6 +82,7 @@ def print_comparison(out: Output, comparison: Comparison) -> None:
     out.spans((verdict, style), f": {counted(comparison.compared, 'call')} compared{found}")
     for kind, scope in comparison.scopes.items():
         out.line(f"  {kind} compared on: {', '.join(scope)}", "dim")
+    print_warnings(out, comparison.warnings)
     for unverified in comparison.unverified:
         out.spans(("  cannot tell  ", "warn"), str(unverified))
     if comparison.verdict == "cannot_tell" and not comparison.unverified:
@@ -116,4 +101,5 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             {"kind": one.kind, "index": one.index, "reason": one.reason}
             for one in comparison.unverified
         ],
+        "warnings": list(comparison.warnings),
     }

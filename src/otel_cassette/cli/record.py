@@ -36,6 +36,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "record",
         help="run an unmodified program and record its calls",
+        usage="otel-cassette record [-o FILE] -- CMD [ARG ...]",
         description="Run a program and record its calls into a cassette: what passes through httpx2, httpx and "
         "requests to a model's API, and what its OpenTelemetry spans tell.",
         epilog=_EPILOG,

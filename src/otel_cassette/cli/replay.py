@@ -15,6 +15,7 @@ from otel_cassette.cassette import Cassette
 from otel_cassette.cli.arguments import (
     SOURCE_HELP,
     add_fail_on_divergence,
+    add_ignore,
     add_match,
     add_run_choice,
 )
@@ -40,6 +41,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "replay",
         help="run an unmodified program, answered from a recording",
+        usage="otel-cassette replay [options] TRACE -- CMD [ARG ...]",
         description="Run a program with the answers of a cassette or an exported trace: no key, no network.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -55,6 +57,7 @@ def add_parser(commands: Any) -> None:
         "recorded answer all the same (lenient), or the real thing (fallthrough)",
     )
     add_match(parser)
+    add_ignore(parser)
     parser.add_argument(
         "--kinds",
         type=_kinds,
@@ -123,9 +126,12 @@ def read_recording(arguments: argparse.Namespace) -> Cassette:
         if arguments.trace_id is not None:
             msg = f"{path}: a cassette holds one run; leave --trace-id out"
             raise CassetteError(msg)
-        cassette = Cassette.load(path)
+        # The rules go into the header of the run's file, and so to every process.
+        cassette = Cassette.load(path, ignore=arguments.ignore)
     else:
-        cassette = Cassette.from_trace(path, trace_id=arguments.trace_id, merge=arguments.merge)
+        cassette = Cassette.from_trace(
+            path, trace_id=arguments.trace_id, merge=arguments.merge, ignore=arguments.ignore
+        )
     if not (cassette.entries or cassette.nested or cassette.failures):
         msg = (
             f"{path}: there is no call in it to replay: no LLM, tool, retrieval or embedding span of a known "
