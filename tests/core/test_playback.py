@@ -261,6 +261,30 @@ def test_a_call_that_turns_out_to_be_extra_is_nobodys_cause() -> None:
     ]
 
 
+def test_a_call_that_looked_like_an_echo_and_turns_out_to_be_extra_follows_from_nothing() -> None:
+    def chat(first: str) -> list[dict[str, str]]:
+        return [
+            {"role": "user", "content": first},
+            {"role": "assistant", "content": "x"},
+            {"role": "user", "content": "go"},
+        ]
+
+    cassette = Cassette()
+    llm = cassette.wrap_llm(Model())
+    llm.complete("one")
+    llm.complete(chat("one"))
+    again = Cassette(cassette.entries, mode="lenient", match="content")
+    played = again.wrap_llm()
+    played.complete("ONE")
+    played.complete(chat("ONE"))
+    assert [d.cascade_of for d in again.divergences] == [None, "llm#0"]
+    played.complete(chat("one"))
+    assert [(d.reason, d.cascade_of) for d in again.divergences] == [
+        ("request_changed", None),
+        ("extra_call", None),
+    ]
+
+
 # -- sessions ----------------------------------------------------------------------------------------
 
 
