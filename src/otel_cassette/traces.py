@@ -57,6 +57,7 @@ class Comparison:
         unverified: Calls that could not be compared.
         compared: How many pairs of calls were compared.
         scopes: What was compared of each kind: the tokens that every pair had in common.
+        warnings: What reading either side had to leave out, with its place.
     """
 
     verdict: Verdict
@@ -64,6 +65,7 @@ class Comparison:
     unverified: tuple[Unverified, ...] = ()
     compared: int = 0
     scopes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def first_divergence(self) -> ReplayDivergence | None:
@@ -76,8 +78,12 @@ def assemble_trace(trace: Trace | Sequence[Trace]) -> Assembly:
     """Return what one run holds; several traces are taken as one run."""
     runs = [trace] if isinstance(trace, Trace) else list(trace)
     if len(runs) == 1:
-        return assemble(runs[0].spans, runs[0].logs)
-    return assemble([s for t in runs for s in t.spans], [r for t in runs for r in t.logs])
+        assembly = assemble(runs[0].spans, runs[0].logs)
+    else:
+        assembly = assemble([s for t in runs for s in t.spans], [r for t in runs for r in t.logs])
+    # runs of one source carry the same warnings
+    assembly.report.warnings = tuple(dict.fromkeys(w for t in runs for w in t.warnings))
+    return assembly
 
 
 def read_run(
@@ -103,6 +109,7 @@ class _Recording:
     rules: ComparisonRules = field(default_factory=ComparisonRules)
     redactor: Redactor | None = None
     is_masked: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 def _recording(
@@ -119,7 +126,8 @@ def _recording(
         return _Recording(entries, source.rules, source.redactor, is_masked=True)
     if not is_cassette_file(source):
         run = read_run(source, trace_id=trace_id, merge=merge)
-        return _Recording(assemble_trace(run).entries)
+        assembly = assemble_trace(run)
+        return _Recording(assembly.entries, warnings=assembly.report.warnings)
     document = read_document(source)
     header = document.header
     try:
@@ -240,7 +248,12 @@ def compare(
     elif run.unverified or not run.compared:
         verdict = "cannot_tell"
     return Comparison(
-        verdict, tuple(run.divergences), tuple(run.unverified), run.compared, run.scopes
+        verdict,
+        tuple(run.divergences),
+        tuple(run.unverified),
+        run.compared,
+        run.scopes,
+        run.warnings,
     )
 
 
@@ -254,7 +267,9 @@ class _Run:
         match: MatchRule,
         rules: ComparisonRules,
         kinds: tuple[EntryKind, ...],
+        warnings: tuple[str, ...] = (),
     ) -> None:
+        self.warnings = warnings
         comparer = Comparer(rules)
         settings = Settings(mode="lenient", match=match, allow_partial=True, allow_unverified=True)
         wanted = [e for e in recorded if e.kind in kinds]
@@ -310,7 +325,8 @@ class _Run:
             dict.fromkeys(pointer for one in sets for pointer in one.ignore),
             dict.fromkeys(rule for one in sets for rule in one.normalize),
         )
-        return cls(before.entries, after.entries, match, rules, kinds)
+        warnings = tuple(dict.fromkeys((*before.warnings, *after.warnings)))
+        return cls(before.entries, after.entries, match, rules, kinds, warnings)
 
 
 def _live(entry: CassetteEntry) -> LiveCall:

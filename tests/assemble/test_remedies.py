@@ -10,8 +10,8 @@ import json
 from functools import cache
 
 import pytest
-import truth
 
+import truth
 from otel_cassette.assemble import Assembly, assemble
 from otel_cassette.assemble.report import ReportLine
 from otel_cassette.formats import load_trace

@@ -45,10 +45,16 @@ def test_without_o_nothing_is_written(
 
 
 def test_a_remedy_is_said_once(command: Any, traces: Path) -> None:
+    ran = command("from-trace", traces / "anthropic-sdk-native" / "stream.otlp.jsonl")
+    assert ran.code == 0
+    assert ran.out.count("not_replayable: llm") == 3
+    assert ran.out.count("Record with the HTTP transports") == 1
+    assert "  to do  Record with the HTTP transports, which see the provider's payload." in ran.out
+
+
+def test_failed_calls_are_listed(command: Any, traces: Path) -> None:
     ran = command("from-trace", traces / "anthropic-sdk-native" / "error.otlp.jsonl")
     assert ran.code == 0
-    assert ran.out.count("Set ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE=content.") == 1
-    assert "  to do  Set ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE=content." in ran.out
     assert "llm (failed)" in ran.out
 
 

@@ -91,11 +91,13 @@ class AssemblyReport:
         lines: One a span that a dialect claimed, and one a tool call that is missing.
         spans: How many spans the run has, calls or not.
         suspected_limit: Length in characters at which values of call spans appear to be cut.
+        warnings: What reading the source had to leave out, with its place; empty for live spans.
     """
 
     lines: list[ReportLine] = field(default_factory=list)
     spans: int = 0
     suspected_limit: int | None = None
+    warnings: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[ReportLine]:
         return iter(self.lines)
@@ -130,6 +132,8 @@ class AssemblyReport:
         report: dict[str, Any] = {"spans": self.spans, "counts": self.counts, "lines": lines}
         if self.suspected_limit is not None:
             report["suspected_limit"] = self.suspected_limit
+        if self.warnings:
+            report["warnings"] = list(self.warnings)
         return report
 
     def __str__(self) -> str:
@@ -137,4 +141,4 @@ class AssemblyReport:
         head = f"{self.spans} spans: {counts or 'no call among them'}"
         if self.suspected_limit is not None:
             head += f"; values appear cut at {self.suspected_limit} characters"
-        return "\n".join([head, *(f"  {line}" for line in self.lines)])
+        return "\n".join([head, *(f"  {line}" for line in (*self.warnings, *self.lines))])

@@ -158,6 +158,7 @@ def print_report(out: Output, report: AssemblyReport) -> None:
     inferred = sum(line.inferred for line in report)
     more = f" ({inferred} of them inferred from later requests)" if inferred else ""
     out.line(f"{counted(report.spans, 'span')}: {counts or 'no call among them'}{more}")
+    print_warnings(out, report.warnings)
     for line in report:
         if line.status in _GOOD and not line.notes:
             continue
@@ -166,6 +167,12 @@ def print_report(out: Output, report: AssemblyReport) -> None:
         out.line(f"  {replace(line, remedy=None)}", style)
     for remedy in report.remedies:
         out.spans(("  to do  ", "warn"), remedy)
+
+
+def print_warnings(out: Output, warnings: Iterable[str]) -> None:
+    """Print what reading a source had to leave out."""
+    for warning in warnings:
+        out.spans(("  warning  ", "warn"), warning)
 
 
 def run_line(run: TraceCandidate) -> str:
