@@ -22,7 +22,7 @@ from otel_cassette.otel.guard import Troubles
 from otel_cassette.otel.joining import TicketFacts
 from otel_cassette.otel.masking import has_path_rules
 from otel_cassette.otel.source import CassetteSource
-from otel_cassette.otel.spool import Spool, spools_of
+from otel_cassette.otel.spool import Claimed, Spool, spools_of
 from otel_cassette.redaction import Redactor
 from otel_cassette.store import Journal, Ticket
 
@@ -70,8 +70,8 @@ class SpooledRecording:
         self._source.spool = None
         self._spool.close(remove=saved)
         if saved:
-            for path in self._earlier:
-                path.unlink(missing_ok=True)
+            # Those of a living process (a forked child of an earlier recording) stay.
+            Claimed(self._earlier).release(remove=True)
         self._say_what_is_left(saved=saved)
 
     def leave(self) -> None:

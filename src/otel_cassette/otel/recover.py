@@ -27,13 +27,13 @@ from otel_cassette.otel.joining import TicketFacts
 from otel_cassette.otel.source import CassetteSource
 from otel_cassette.otel.spool import (
     DIRECTORY_TARGET,
-    SUFFIX,
     Claimed,
     SpoolContent,
     is_spool,
     read_spool,
     spools_in,
     spools_of,
+    target_of,
 )
 from otel_cassette.otel.writing import free_path, write_assembly
 from otel_cassette.redaction import Redactor
@@ -88,7 +88,7 @@ def _recover_all(found: Iterable[Path]) -> list[Path]:
     written: list[Path] = []
     by_target: dict[Path, list[Path]] = {}
     for path in found:
-        by_target.setdefault(_target_of(path), []).append(path)
+        by_target.setdefault(target_of(path), []).append(path)
     for target, paths in sorted(by_target.items()):
         claimed = Claimed(paths)
         for busy in claimed.busy:
@@ -101,11 +101,6 @@ def _recover_all(found: Iterable[Path]) -> list[Path]:
             raise
         claimed.release(remove=True)
     return written
-
-
-def _target_of(path: Path) -> Path:
-    """Return the file a spool stands for: `.NAME.PID-RANDOM.spool` stands for `NAME`."""
-    return path.parent / path.name[1:].split(SUFFIX)[0].rpartition(".")[0]
 
 
 def _read(path: Path) -> SpoolContent | None:

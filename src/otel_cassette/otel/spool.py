@@ -156,9 +156,14 @@ def spools_in(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if is_spool(path) and path.is_file())
 
 
+def target_of(path: Path) -> Path:
+    """Return the file a spool stands for: `.NAME.PID-RANDOM.spool` stands for `NAME`."""
+    return path.parent / path.name[1:].rsplit(SUFFIX, 1)[0].rpartition(".")[0]
+
+
 def spools_of(target: Path) -> list[Path]:
-    """Return the spool files that stand for the cassette *target*."""
-    return [p for p in spools_in(target.parent) if p.name.startswith(f".{target.name}.")]
+    """Return the spool files that stand for the cassette *target*, whoever writes them."""
+    return [path for path in spools_in(target.parent) if target_of(path).name == target.name]
 
 
 class Claimed:

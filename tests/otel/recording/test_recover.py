@@ -175,6 +175,19 @@ def test_a_new_recording_replaces_what_an_old_one_left(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["run.jsonl"]
 
 
+def test_the_spools_of_others_stay(tmp_path: Path) -> None:
+    names = ["a.jsonl", "a.jsonl.b", "a.jsonl.b.jsonl"]
+    for name in names:
+        cassette = Cassette()
+        tool = cassette.wrap_tool(lambda n: n, name="same")
+        with suppress(LeftError), cassette.recording(tmp_path / name):
+            tool(n=1)
+            raise LeftError
+    with Cassette().recording(tmp_path / "a.jsonl"):
+        pass
+    assert recover(tmp_path) == [tmp_path / "a.jsonl.b", tmp_path / "a.jsonl.b.jsonl"]
+
+
 def test_a_cassette_that_stands_there_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     cassette = Cassette()
