@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from otel_cassette.cassette import Cassette
+    from otel_cassette.clients.instrumentor import CassetteInstrumentor
     from otel_cassette.clients.llm import CassetteLLM, LLMClient
     from otel_cassette.clients.tracing import wrap_llm, wrap_tool
     from otel_cassette.diff import (
@@ -71,6 +72,7 @@ __all__ = [
     "CassetteFailure",
     "CassetteFormatError",
     "CassetteHeader",
+    "CassetteInstrumentor",
     "CassetteLLM",
     "CassetteLogRecordProcessor",
     "CassetteMissError",
@@ -118,6 +120,7 @@ __all__ = [
 
 _EXPORTS = {
     "cassette": ("Cassette",),
+    "clients.instrumentor": ("CassetteInstrumentor",),
     "clients.llm": (
         "CassetteLLM",
         "LLMClient",

@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +88,9 @@ Outcome = Answer | NoConnection | RealCall | None
 
 UNREAD: Counter[str] = Counter()
 """Requests to model providers that a recording could not read, by host and path."""
+being_sent: ContextVar[bool] = ContextVar("otel_cassette_being_sent", default=False)
+"""Whether a request that was looked at is being sent: what a library does below is the same call."""
+
 _retries: weakref.WeakKeyDictionary[Session, Retries] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -154,6 +158,36 @@ class Exchange:
                 return None  # the call goes on, unrecorded
             text = f"otel-cassette could not handle this request: {error!r}"
             return _error((codec or _ANY).encode_miss(text))
+
+    def is_model_call(self, payload: Any) -> bool:
+        """Return whether a body makes this the call of a model."""
+        if self._codec is not None and self._codec.accepts(payload):
+            return True
+        return is_provider(self._host)
+
+    def refuse(self, reason: str) -> bool:
+        """Fail a model call that this library cannot be answered for, where none may be sent.
+
+        Returns:
+            Whether it is refused; else it may go on.
+        """
+        session = self._session
+        if session is None:
+            return self._fault is not None
+        if not _plays_models(session):
+            return False
+        session.poison(
+            CassetteMissError(
+                kind="llm" if self._codec is None else self._codec.kind,
+                index=len(session.calls),
+                mode=session.playback.mode,
+                expected=None,
+                actual_request=None,
+                actual_key=None,
+                reason=reason,
+            )
+        )
+        return True
 
     def _unknown(self) -> Outcome:
         """A request that no codec reads: in a strict replay none leaves for a provider."""

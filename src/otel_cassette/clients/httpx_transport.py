@@ -19,6 +19,7 @@ from otel_cassette.clients.http_exchange import (
     Answer,
     NoConnection,
     StreamBroke,
+    being_sent,
     find_exchange,
 )
 from otel_cassette.clients.http_recording import BodyTally, RealCall
@@ -262,11 +263,14 @@ class _Marked:
     def __init__(self, request: Any) -> None:
         self._request = request
         self._before = request.extensions
+        self._token: Any = None
 
     def __enter__(self) -> None:
         self._request.extensions = {**self._before, _MARK: True}
+        self._token = being_sent.set(True)
 
     def __exit__(self, *_: object) -> None:
+        being_sent.reset(self._token)
         self._request.extensions = self._before
 
 

@@ -13,12 +13,16 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import logging
+import sys
 import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from otel_cassette.clients import httpx_transport, requests_adapter
+from otel_cassette.clients import aiohttp_guard, httpx_transport, requests_adapter
 from otel_cassette.session.context import open_sessions
+
+logger = logging.getLogger("otel_cassette")
 
 _OURS = "_otel_cassette_original"
 _IN_PROCESS = frozenset(
@@ -44,7 +48,7 @@ class CassetteInstrumentor:
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return what can be instrumented; any of them is enough."""
-        return ("httpx2 >= 2.0", "httpx >= 0.25", "requests >= 2.28")
+        return ("httpx2 >= 2.0", "httpx >= 0.25", "requests >= 2.28", "aiohttp >= 3.9")
 
     def instrument(self, **_options: Any) -> None:
         """Patch the installed libraries; a second call does nothing.
@@ -55,11 +59,15 @@ class CassetteInstrumentor:
         with self._lock:
             if self._undo:
                 return
-            for name in httpx_transport.LIBRARIES:
-                if importlib.util.find_spec(name) is not None:
-                    self._undo.extend(_patch_httpx(importlib.import_module(name)))
-            if importlib.util.find_spec("requests") is not None:
-                self._undo.extend(_patch_requests(importlib.import_module("requests")))
+            for name, patch in _PATCHES.items():
+                if importlib.util.find_spec(name) is None:
+                    continue
+                try:
+                    module = importlib.import_module(name)
+                except ImportError as error:  # half installed: the program cannot use it either
+                    logger.warning("%s is not instrumented: %s", name, error)
+                    continue
+                self._undo.extend(patch(module))
 
     def uninstrument(self, **_options: Any) -> None:
         """Take the patches back.
@@ -116,6 +124,30 @@ def _patch_requests(module: Any) -> list[Callable[[], None]]:
             ),
         ),
     ]
+
+
+def _patch_aiohttp(module: Any) -> list[Callable[[], None]]:
+    return [_replace(module.ClientSession, "_request", _aiohttp_request)]
+
+
+_PATCHES: dict[str, Callable[[Any], list[Callable[[], None]]]] = {
+    "httpx2": _patch_httpx,
+    "httpx": _patch_httpx,
+    "requests": _patch_requests,
+    "aiohttp": _patch_aiohttp,
+}
+
+
+def _aiohttp_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def request(self: Any, method: str, str_or_url: Any, **kwargs: Any) -> Any:
+        if open_sessions():
+            refused = aiohttp_guard.check(method, str(self._build_url(str_or_url)), kwargs)
+            if refused is not None:
+                raise sys.modules["aiohttp"].ClientError(refused)
+        return await original(self, method, str_or_url, **kwargs)
+
+    return request
 
 
 def _handle_request(original: Callable[..., Any]) -> Callable[..., Any]:
