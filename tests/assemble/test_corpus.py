@@ -212,9 +212,10 @@ def test_indices_count_each_kind_from_zero(run: str) -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_the_order_of_the_source_changes_nothing(run: str) -> None:
     trace = load_trace(truth.sources(run), merge=True)
-    spans = list(trace.spans)
+    spans, logs = list(trace.spans), list(trace.logs)
     random.Random(run).shuffle(spans)
-    shuffled = assemble(spans, trace.logs)
+    random.Random(run).shuffle(logs)
+    shuffled = assemble(spans, logs)
     result = assembled(run)
     assert shuffled.entries == result.entries
     assert shuffled.nested == result.nested

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 
 from otel_cassette.assemble.calls import Call
 from otel_cassette.assemble.report import ReportLine, SpanStatus
@@ -18,6 +19,7 @@ from otel_cassette.model.span import LogRecord, SpanRecord
 
 OWN_PREFIX = "cassette."
 """Spans this package makes to show a replay (`cassette.replay`, `cassette.divergence`)."""
+_TIME_NS = attrgetter("time_ns")
 
 
 @dataclass(slots=True)
@@ -60,6 +62,10 @@ def _join(logs: Iterable[LogRecord]) -> Mapping[SpanKey, list[LogRecord]]:
     for log in logs:
         if log.span_id:
             joined.setdefault((log.trace_id, log.span_id), []).append(log)
+    # Where each message is a record, their order is the chat's, and a Collector that sends batches
+    # side by side writes them in any order. Records of one time stay as they came.
+    for records in joined.values():
+        records.sort(key=_TIME_NS)
     return joined
 
 
