@@ -97,6 +97,47 @@ def test_a_damaged_line_is_not_quoted(tmp_path: Path) -> None:
         assert secret not in str(caught.value)
 
 
+SECRET = "sk-" + "a1" * 20
+
+
+@pytest.mark.parametrize(
+    ("header", "is_masked"),
+    [
+        ("", True),
+        (HEADER, True),
+        (HEADER[:-1] + ', "redact": []}', False),
+        ('{"format": "agentlens-cassette", "version": 1}', True),
+    ],
+)
+def test_a_file_that_names_no_redaction_is_masked_on_both_sides(
+    tmp_path: Path, header: str, is_masked: bool
+) -> None:
+    entry = {
+        "kind": "tool",
+        "index": 0,
+        "name": "t",
+        "request": {"key": SECRET},
+        "response": SECRET,
+    }
+    (tmp_path / "c.jsonl").write_text(f"{header}\n{json.dumps(entry)}\n")
+    cassette = Cassette.load(tmp_path / "c.jsonl")
+    answer = cassette.wrap_tool(lambda key: None, name="t")(SECRET)
+    assert (answer != SECRET) == is_masked
+    assert cassette.divergences == []
+    cassette.save(tmp_path / "d.jsonl")
+    assert (SECRET not in (tmp_path / "d.jsonl").read_text()) == is_masked
+    again = Cassette.load(tmp_path / "d.jsonl")
+    assert again.wrap_tool(lambda key: None, name="t")(SECRET) == answer
+
+
+def test_entries_and_metadata_that_are_given_are_masked_too(tmp_path: Path) -> None:
+    entry = CassetteEntry(kind="tool", index=0, name="t", request={"key": SECRET}, response=1)
+    cassette = Cassette([entry], mode="strict", metadata={"note": f"used {SECRET}"})
+    assert cassette.wrap_tool(lambda key: None, name="t")(SECRET) == 1
+    cassette.save(tmp_path / "c.jsonl")
+    assert SECRET not in (tmp_path / "c.jsonl").read_text()
+
+
 def test_there_is_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Cassette.load(tmp_path / "none.jsonl")
