@@ -1,0 +1,1 @@
+"""OpenTelemetry parts: processors, exporter, sampler, spans of our own."""
