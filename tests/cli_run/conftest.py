@@ -146,7 +146,7 @@ class Bench:
 
     folder: Path
     provider: Provider
-    trap: Trap
+    trap: Trap | None
 
     def command(self, *arguments: Any, env: dict[str, str] | None = None) -> Ran:
         """Run `otel-cassette` to its end."""
@@ -208,6 +208,15 @@ def trap():
 def bench(tmp_path, provider, trap):
     provider.prompts.clear()
     return Bench(tmp_path, provider, trap)
+
+
+@pytest.fixture(scope="session")
+def tape(provider, tmp_path_factory) -> bytes:
+    """A recording of `plain one two`, made once."""
+    bench = Bench(tmp_path_factory.mktemp("tape"), provider, trap=None)
+    ran = bench.record(sys.executable, PROGRAMS / "plain.py", "one", "two")
+    assert ran.code == 0, ran.err
+    return (bench.folder / "run.jsonl").read_bytes()
 
 
 @pytest.fixture

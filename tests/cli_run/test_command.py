@@ -21,10 +21,9 @@ CHANGED = ["one", "zwei"]
 
 
 @pytest.fixture
-def taped(bench, program):
-    """A bench with a recording of `plain one two`."""
-    bench.record(*program("plain", "one", "two"))
-    bench.provider.prompts.clear()
+def taped(bench, tape):
+    """A bench with the recording of `plain one two`."""
+    (bench.folder / "run.jsonl").write_bytes(tape)
     return bench
 
 
@@ -258,11 +257,27 @@ def _shim() -> str:
 # -- the recording --------------------------------------------------------------------------------
 
 
-def test_a_trace_with_several_runs_asks_which(bench, program):
+def test_a_recording_that_is_not_there(bench, program):
     ran = bench.command("replay", "nowhere.jsonl", "--", *program("plain", "one"))
 
     assert ran.code == 2
+    assert ran.out == ""
     assert "nowhere.jsonl" in ran.err
+
+
+def test_a_trace_with_several_runs_asks_which(bench, program):
+    text = json.dumps(json.loads(TRACE)) + "\n" + TRACE.replace("1" * 32, "2" * 32)
+    (bench.folder / "trace.json").write_text(text)
+    command = ["--", *program("plain", "one")]
+
+    asks = bench.command("replay", "trace.json", *command)
+    chosen = bench.command("replay", "trace.json", "--trace-id", "2" * 32, *command)
+
+    assert asks.code == 2
+    assert asks.out == ""
+    assert "choose one with --trace-id" in asks.err
+    assert "2" * 32 in asks.err
+    assert chosen.out == "from the trace\n"
 
 
 def test_an_exported_trace_is_replayed(bench, program, tmp_path):
