@@ -1,5 +1,6 @@
 """What a live call of a playback gets. Pure: no I/O, no clock, no OpenTelemetry."""
 
+from otel_cassette.engine.account import Settings
 from otel_cassette.engine.calls import (
     CallOutcome,
     Comparer,
@@ -8,7 +9,7 @@ from otel_cassette.engine.calls import (
     Totals,
     Verdict,
 )
-from otel_cassette.engine.policy import Engine, Settings
+from otel_cassette.engine.policy import Engine
 
 __all__ = [
     "CallOutcome",

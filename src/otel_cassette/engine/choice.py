@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
 _TIE_LOOKAHEAD = 64
+_ANOTHERS = 2  # the claim on an item that certainly is another caller's
 
 
 class Item:
@@ -119,10 +120,12 @@ class _Pairing:
         """Return the recorded id and whether it is certain."""
         return self._recorded.get(live)
 
-    def owner(self, recorded: Hashable) -> Hashable | None:
-        """Return the live id that *recorded* certainly is."""
-        live = self._live.get(recorded)
-        return live if live is not None and self._recorded[live][1] else None
+    def claim_of_another(self, recorded: Hashable, live: Hashable) -> int:
+        """Return whether *recorded* is another live id than *live*: 0 no, 1 by a guess, 2 certainly."""
+        owner = self._live.get(recorded)
+        if owner is None or owner == live:
+            return 0
+        return 2 if self._recorded[owner][1] else 1
 
     def bind(self, live: Hashable, recorded: Hashable, *, certain: bool) -> None:
         """Pair two ids; what is certain is never undone, a guess is by what is certain."""
@@ -165,20 +168,16 @@ class Callers:
         """Return the recorded trace that the live one is, and whether that is certain."""
         return self._traces.get(call.trace_id) if call.trace_id is not None else None
 
-    def is_others(self, item: Item, call: LiveCall, lane: Strands) -> bool:
-        """Return whether *item* certainly belongs to another live caller."""
+    def claim_of_another(self, item: Item, call: LiveCall, lane: Strands) -> int:
+        """Return whether *item* belongs to another live caller: 0 no, 1 by a guess, 2 certainly."""
         source = item.source
         if source.caller is None:
-            return False
-        owner = self._spans.owner(source.caller)
-        if owner is not None and owner != call.caller:
-            return True
-        if lane.is_one(source.caller):
-            return False
-        if source.strand <= 0:
-            return False
-        strand = self._strands.owner((source.caller, source.strand))
-        return strand is not None and strand != (call.caller, call.task)
+            return 0
+        claim = self._spans.claim_of_another(source.caller, call.caller)
+        if claim == 2 or lane.is_one(source.caller) or source.strand <= 0:
+            return claim
+        strand = (source.caller, source.strand)
+        return max(claim, self._strands.claim_of_another(strand, (call.caller, call.task)))
 
     def bind(self, call: LiveCall, item: Item, *, certain: bool) -> None:
         """Take note that *call* was answered with *item*."""
@@ -372,26 +371,27 @@ class Bucket:
         may_take: Callable[[Item], bool],
     ) -> tuple[Item, bool] | None:
         """Return the first item that nobody else has a right to, and whether others have one too."""
-        free: Item | None = None
-        spare: Item | None = None
+        best: Item | None = None
+        best_claim = _ANOTHERS + 1
         tokens: set[Hashable] = set()
         looked = 0
         for item in queue.open() if queue is not None else ():
             if not may_take(item):
                 continue
             looked += 1
-            if item.claimed_by is not None or callers.is_others(item, call, self._strands):
-                spare = spare or item
-            else:
-                free = free or item
+            claim = callers.claim_of_another(item, call, self._strands)
+            claim = _ANOTHERS if item.claimed_by is not None else claim
+            if claim < best_claim:
+                best, best_claim = item, claim
+            if claim < _ANOTHERS:
                 tokens.add(self._strands.token(item))
-            if len(tokens) > 1 or looked > _TIE_LOOKAHEAD:
+            if (len(tokens) > 1 and best_claim == 0) or looked > _TIE_LOOKAHEAD:
                 break
-        if queue is None or (free is None and spare is None):
+        if queue is None or best is None:
             return None
-        if free is None:
-            return spare, len(self.all.items) > 1  # type: ignore[return-value]  # checked just above
-        return free, len(tokens) > 1 or queue.guessed
+        if best_claim == _ANOTHERS:
+            return best, len(self.all.items) > 1
+        return best, len(tokens) > 1 or queue.guessed or best_claim > 0
 
     def _is_foreign(self, item: Item, call: LiveCall, caller: tuple[Hashable, bool] | None) -> bool:
         """Return whether what is known of the caller speaks against *item*, one of several."""
