@@ -165,6 +165,10 @@ class Journal:
             self._base += records
             self._made = None
 
+    def renew_lock(self) -> None:
+        """Have a free lock in a forked process: a thread that is gone may have held the old one."""
+        self._lock = threading.RLock()
+
     def replace(self, records: Iterable[CassetteEntry | CassetteFailure]) -> None:
         """Hold *records* instead of what was held."""
         with self._lock:

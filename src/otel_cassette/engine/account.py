@@ -87,6 +87,10 @@ class Account:
         self._asked_tools = False
         self._masked: dict[tuple[ParentRef | None, EntryKind, int], bool] = {}
 
+    def renew_lock(self) -> None:
+        """Have a free lock in a forked process: a thread that is gone may have held the old one."""
+        self._lock = threading.RLock()
+
     @property
     def calls(self) -> list[CallOutcome]:
         """One outcome for each call so far, in call order."""

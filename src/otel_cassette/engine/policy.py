@@ -333,10 +333,6 @@ class Engine(Account):
         self._departures.append(departure)
         return departure
 
-    def renew_lock(self) -> None:
-        """Have a free lock in a forked process: a thread that is gone may have held the old one."""
-        self._lock = threading.RLock()
-
     # -- helpers --------------------------------------------------------------------------------
 
     def _lane(self, call: LiveCall) -> Lane:

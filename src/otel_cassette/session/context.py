@@ -139,6 +139,7 @@ class Session:
 
     def after_fork(self) -> None:
         """Count from zero in a forked child."""
+        self.playback.renew_locks()
         self._before_fork = self.playback.totals()
 
 

@@ -354,6 +354,13 @@ class Playback:
             reason=decision.reason,
         )
 
+    def renew_locks(self) -> None:
+        """Have free locks in a forked process: a thread that is gone may have held the old ones."""
+        self._lock = threading.RLock()
+        self.journal.renew_lock()
+        for engine in self._engines():
+            engine.renew_lock()
+
     # -- account --------------------------------------------------------------------------------
 
     def _engines(self) -> Iterable[Engine]:
