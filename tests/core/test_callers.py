@@ -70,6 +70,7 @@ UNIQUE = Program(lambda i: f"caller {i}", lambda _i: ["same"])
 UNIQUE_TWICE = Program(lambda i: f"caller {i}", lambda i: ["same", f"own {i}", "same"])
 SAME_NAME = Program(lambda _i: "worker", lambda i: [f"I am {i}", "same", "same"])
 NOTHING = Program(lambda _i: "worker", lambda _i: ["same"])
+NOTHING_TWICE = Program(lambda _i: "worker", lambda _i: ["same", "same"])
 NO_SPAN = Program(lambda _i: None, lambda _i: ["same"])
 DISTINCT = Program(lambda _i: None, lambda i: [f"I am {i}"])
 
@@ -149,14 +150,23 @@ def test_distinct_prompts_are_never_ties(tmp_path: Path) -> None:
         assert session.summary.ties == 0
 
 
-@pytest.mark.parametrize("program", [NOTHING, NO_SPAN], ids=["spans of one name", "no spans"])
+@pytest.mark.parametrize(
+    "program",
+    [NOTHING, NOTHING_TWICE, NO_SPAN],
+    ids=["spans of one name", "spans of one name, twice", "no spans"],
+)
 def test_callers_that_nothing_tells_apart_are_all_flagged(tmp_path: Path, program: Program) -> None:
+    """What follows from a guess is a guess: a caller's second call goes on with the first's."""
     record(program, tmp_path / "c.jsonl")
+    calls = CALLERS * len(program.prompts(0))
     some_are_wrong = False
     for asked, session in replays(tmp_path / "c.jsonl", program, schedules=10):
         some_are_wrong = some_are_wrong or any(a.is_wrong for a in asked)
-        assert len({a.answer for a in asked}) == CALLERS, "an answer was given twice"
-        assert session.summary.ties == CALLERS, "a guess was not flagged"
+        assert len({a.answer for a in asked}) == calls, "an answer was given twice"
+        assert session.summary.ties == calls, "a guess was not flagged"
+        for who in range(CALLERS) if program is NOTHING_TWICE else ():
+            owners = {a.answer.split(".")[0] for a in asked if a.who == who}
+            assert len(owners) == 1, "a caller was taken for two"
     assert some_are_wrong, "the schedules never swapped anybody: the test shows nothing"
 
 
