@@ -2,7 +2,7 @@
 
 Lives here: `Fixture` and `Step` (`fixture.py`), `Recorder` (`recorder.py`), `MockLayer` and
 `ReplayError` (`mock.py`), `ReplayHarness` (`replay.py`). Not here: cassettes of spans and of wrapped
-clients (`cassette.py`); a fixture converts to one and back.
+clients (`cassette/`); a fixture converts to one and back.
 """
 
 from otel_cassette.harness.fixture import Fixture, Step, StepType

@@ -1,6 +1,6 @@
 """Recording a session: an agent's functions, wrapped, write its steps.
 
-Lives here: `Recorder`. Not here: recording from spans or into cassettes (`cassette.py`).
+Lives here: `Recorder`. Not here: recording from spans or into cassettes (`cassette/`).
 """
 
 from __future__ import annotations

@@ -1,34 +1,31 @@
-"""`Cassette`: what users hold. Recording, playback, files and sessions over the parts below.
+"""`Cassette`: what users hold. Wrappers, sessions and files over the parts below.
 
-Lives here: the facade and its argument checks. Not here: any rule of matching (`engine/`), of the
-file (`document/`) or of traces (`assemble/`).
+Lives here: the facade. Not here: any rule of matching (`engine/`), of the file (`document/`) or of
+traces (`assemble/`).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from otel_cassette.assemble import Assembly
+from otel_cassette.cassette.block import RecordingBlock
+from otel_cassette.cassette.options import check_kinds, check_match, check_mode
+from otel_cassette.cassette.state import CassetteState
 from otel_cassette.clients.llm import CassetteLLM
 from otel_cassette.clients.tools import ToolWrapping
 from otel_cassette.clients.tracing import retrace, traced_function
-from otel_cassette.diff import ReplayDivergence
 from otel_cassette.document import (
     FileClaim,
     read_document,
-    record_key,
     write_atomically,
     write_lines,
 )
-from otel_cassette.engine import CallOutcome
-from otel_cassette.errors import CassetteError, CassetteFormatError
+from otel_cassette.errors import CassetteError
 from otel_cassette.keys import ComparisonRules
 from otel_cassette.keys.rules import NormalizeRule
 from otel_cassette.model.entry import (
-    KINDS,
     MODEL_KINDS,
     CassetteEntry,
     CassetteFailure,
@@ -40,10 +37,8 @@ from otel_cassette.model.entry import (
 from otel_cassette.model.span import Trace
 from otel_cassette.otel.journaling import SpooledRecording
 from otel_cassette.otel.recover import recover_missing
-from otel_cassette.otel.source import CassetteSource
-from otel_cassette.otel.spans import WATCHER
-from otel_cassette.redaction import DEFAULT_RULES, RedactionRule, Redactor, RuleLike, mask_call
-from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock
+from otel_cassette.redaction import DEFAULT_RULES, Redactor, RuleLike
+from otel_cassette.session import PlaybackOptions, Session, SessionBlock
 from otel_cassette.session.network import NetworkGuard
 from otel_cassette.session.provider_keys import ProviderKeys
 from otel_cassette.store import Journal, in_file_order
@@ -52,11 +47,9 @@ from otel_cassette.traces import assemble_trace, check_playable, read_run
 JSON = Any
 PathLike = Any
 F = TypeVar("F", bound=Callable[..., Any])
-_NEVER = object()
-MODES: tuple[CassetteMode, ...] = ("record", "strict", "lenient", "fallthrough")
 
 
-class Cassette:
+class Cassette(CassetteState):
     """A recording of an agent's calls, and the place to record and replay them.
 
     Args:
@@ -77,148 +70,6 @@ class Cassette:
         ValueError: For an unknown mode, match rule or kind.
         CassetteFormatError: When two entries share a (parent, kind, index).
     """
-
-    def __init__(
-        self,
-        entries: Iterable[CassetteEntry] = (),
-        *,
-        mode: CassetteMode = "record",
-        record_new: bool = False,
-        metadata: Mapping[str, JSON] | None = None,
-        match: MatchRule = "index",
-        kinds: Iterable[EntryKind] | None = None,
-        ignore: Iterable[str] = (),
-        normalize: Iterable[NormalizeRule] = (),
-        redact: Iterable[RuleLike] = DEFAULT_RULES,
-        record_errors: bool = False,
-        allow_unverified: bool = False,
-        allow_partial: bool = False,
-    ) -> None:
-        self.metadata: dict[str, JSON] = dict(metadata or {})
-        self.report: Any = None
-        self._rules = ComparisonRules(ignore, normalize)
-        rules = (redact,) if isinstance(redact, str) else tuple(redact)
-        self._redactor = Redactor(rules) if rules else None
-        self._options = PlaybackOptions(
-            mode=check_mode(mode),
-            match=check_match(match),
-            kinds=check_kinds(kinds),
-            record_new=record_new,
-            play_failures=record_errors,
-            allow_unverified=allow_unverified,
-            allow_partial=allow_partial,
-        )
-        records = self._masked(entries)
-        check_unique(records)
-        self._journal = Journal(records)
-        self._own = self._playback(self._options)
-        self._last_session: Session | None = None
-        self._header_extra: dict[str, JSON] = {}
-        self._lock = threading.Lock()
-        self._source: str | None = None
-
-    def __repr__(self) -> str:
-        made = self._journal.assembled()
-        return f"<Cassette mode={self.mode!r} entries={len(made.entries)} failures={len(made.failures)}>"
-
-    def _playback(self, options: PlaybackOptions) -> Playback:
-        return Playback(
-            self._journal,
-            options,
-            rules=self._rules,
-            redactor=self._redactor,
-            watcher=WATCHER,
-        )
-
-    # -- what is recorded -----------------------------------------------------------------------
-
-    @property
-    def entries(self) -> list[CassetteEntry]:
-        """Top-level calls in recording order."""
-        return [_with_key(entry) for entry in self._journal.assembled().entries]
-
-    def entries_of(self, kind: EntryKind) -> list[CassetteEntry]:
-        """Return the top-level calls of one kind by index."""
-        return sorted((e for e in self.entries if e.kind == kind), key=lambda e: e.index)
-
-    @property
-    def nested(self) -> list[CassetteEntry]:
-        """Calls made inside a tool or retrieval, with their `parent`."""
-        return [_with_key(entry) for entry in self._journal.assembled().nested]
-
-    @property
-    def failures(self) -> list[CassetteFailure]:
-        """Failed calls with their place."""
-        return [_with_key(failure) for failure in self._journal.assembled().failures]
-
-    # -- playback -------------------------------------------------------------------------------
-
-    @property
-    def mode(self) -> CassetteMode:
-        """The mode of the cassette's own wrappers; assigning it keeps the counters."""
-        return self._own.mode
-
-    @mode.setter
-    def mode(self, mode: CassetteMode) -> None:
-        self._own.mode = check_mode(mode)
-
-    @property
-    def redact(self) -> tuple[RedactionRule, ...]:
-        """The redaction rules in force: of a loaded cassette, those it was recorded with."""
-        return () if self._redactor is None else self._redactor.rules
-
-    @property
-    def record_new(self) -> bool:
-        """Whether `fallthrough` stores what went live."""
-        return self._own.options.record_new
-
-    @property
-    def match(self) -> str:
-        """The match rule of the cassette's own wrappers."""
-        return self._own.options.match
-
-    @property
-    def rules(self) -> ComparisonRules:
-        """The comparison rules in force: `ignore` and `normalize`, the header's among them."""
-        return self._rules
-
-    @property
-    def redactor(self) -> Redactor | None:
-        """The redaction rules in force; None for none."""
-        return self._redactor
-
-    @property
-    def calls(self) -> list[CallOutcome]:
-        """One outcome for each call of the last session, else of the cassette's own wrappers."""
-        return self._shown.calls
-
-    @property
-    def divergences(self) -> list[ReplayDivergence]:
-        """The divergences of the last session, else of the cassette's own wrappers."""
-        return self._shown.divergences
-
-    @property
-    def first_divergence(self) -> ReplayDivergence | None:
-        """The first divergence; None without any."""
-        return next(iter(self.divergences), None)
-
-    @property
-    def unplayed(self) -> list[CassetteEntry]:
-        """Playable entries that no call was answered with or diverged from."""
-        return [_with_key(entry) for entry in self._shown.unplayed]
-
-    @property
-    def _shown(self) -> Session | Playback:
-        return self._last_session if self._last_session is not None else self._own
-
-    def rewind(self) -> None:
-        """Start over: nothing is played; recording after it replaces by index."""
-        self._own.rewind()
-        self._last_session = None
-
-    def own_playback(self) -> Playback:
-        """Return the playback of the cassette's own wrappers."""
-        return self._own
 
     # -- wrappers -------------------------------------------------------------------------------
 
@@ -608,128 +459,3 @@ class Cassette:
         self._journal = Journal(records)
         self._own = self._playback(self._options)
         self._source = source
-
-    def _masked(
-        self, records: Iterable[CassetteEntry | CassetteFailure]
-    ) -> list[CassetteEntry | CassetteFailure]:
-        if self._redactor is None:
-            return list(records)
-        return [mask_record(record, self._redactor) for record in records]
-
-
-class RecordingBlock(SessionBlock):
-    """The block of `Cassette.recording`: claims the file, saves at the end."""
-
-    def __init__(
-        self, cassette: Cassette, session: Session, path: PathLike | None, *, span: bool
-    ) -> None:
-        super().__init__(session, span=span, on_exit=self._save)
-        self._cassette = cassette
-        self._path = path
-        self._claim = None if path is None else FileClaim(path)
-        self._spooled: SpooledRecording | None = None
-        self._saved = False
-
-    def __enter__(self) -> Session:
-        if self._claim is not None:
-            self._claim.__enter__()
-        session = super().__enter__()
-        # From the first call on, it is noted when and where calls are made.
-        CassetteSource.of(session.playback.journal, session.playback.redactor)
-        if self._path is not None:
-            self._spooled = self._cassette._spooled(self._path)  # noqa: SLF001 - as in _save
-            self._spooled.start()
-        return session
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            super().__exit__(exc_type, exc, traceback)
-        finally:
-            source = self._cassette._journal.source  # noqa: SLF001 - as in _save
-            if source is not None and source.report.spans:
-                self._cassette._journal.assembled()  # noqa: SLF001 - joins calls and spans
-                self._cassette.report = source.report
-            if self._spooled is not None:
-                self._spooled.finish(saved=self._saved)
-            if self._claim is not None:
-                self._claim.__exit__(None, None, None)
-
-    def _save(self, _session: Session) -> None:
-        if self._path is not None:
-            self._cassette._write(self._path)  # noqa: SLF001 - the block is the cassette's own
-            self._saved = True
-
-
-def mask_record(
-    record: CassetteEntry | CassetteFailure, redactor: Redactor
-) -> CassetteEntry | CassetteFailure:
-    """Return a record without its secrets; the same object where it has none."""
-    parts = {
-        name: getattr(record, name, None) for name in ("request", "response", "yields", "error")
-    }
-    changed, _ = mask_call(redactor, parts)
-    return record.model_copy(update=changed) if changed else record
-
-
-def _with_key(record: Any) -> Any:
-    """Fill in the key of a record the first time it is shown; a stored one never counts.
-
-    A copy of a record with another request carries the mark of the first: that it is of another
-    object tells.
-    """
-    if record.__dict__.get("_keyed", _NEVER) is not record.request:
-        record.__dict__["key"] = record_key(record)
-        record.__dict__["_keyed"] = record.request
-    return record
-
-
-def check_mode(mode: Any) -> CassetteMode:
-    """Return *mode*, or raise ValueError."""
-    if mode not in MODES:
-        msg = f"mode={mode!r}: one of {', '.join(MODES)}"
-        raise ValueError(msg)
-    result: CassetteMode = mode
-    return result
-
-
-def check_match(match: Any) -> MatchRule:
-    """Return *match*, or raise ValueError."""
-    if match not in ("index", "content"):
-        msg = f"match={match!r}: 'index' or 'content'"
-        raise ValueError(msg)
-    result: MatchRule = match
-    return result
-
-
-def check_kinds(kinds: Iterable[str] | None) -> frozenset[str] | None:
-    """Return *kinds* as a set, or raise ValueError."""
-    if kinds is None:
-        return None
-    result = frozenset((kinds,) if isinstance(kinds, str) else kinds)
-    unknown = result - set(KINDS)
-    if unknown:
-        msg = (
-            f"kinds={sorted(result)!r}: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}"
-        )
-        raise ValueError(msg)
-    return result
-
-
-def check_unique(records: Iterable[CassetteEntry | CassetteFailure]) -> None:
-    """Raise CassetteFormatError when two entries share a (parent, kind, index)."""
-    seen: set[Any] = set()
-    for record in records:
-        if not isinstance(record, CassetteEntry):
-            continue
-        place = (record.parent, record.kind, record.index)
-        if place in seen:
-            reason = (
-                f"two entries of kind {record.kind!r} have index {record.index}; each needs its own"
-            )
-            raise CassetteFormatError(reason=reason)
-        seen.add(place)
