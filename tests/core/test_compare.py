@@ -205,6 +205,37 @@ def test_the_widest_scope_goes_first() -> None:
     assert "messages" in (cassette.calls[0].scope or ())
 
 
+def test_the_widest_scope_goes_first_also_where_texts_differ() -> None:
+    """Found by digests, not by the text of the request."""
+    nearly_all = tuple(sorted(full_scope("llm") - {"extra"}))
+    entries = [
+        entry({"messages": [USER]}, 0, scope=("messages",)),
+        entry({"messages": [USER], "model": "m"}, 1, scope=("messages", "model")),
+        entry({"messages": [USER], "model": "m"}, 2, scope=nearly_all),
+    ]
+    cassette = Cassette(entries, mode="strict", match="content")
+    llm = cassette.wrap_llm()
+    assert [llm.complete({"messages": [USER], "model": "m"}).text for _ in range(3)] == [
+        "2",
+        "1",
+        "0",
+    ]
+
+
+def test_a_masked_match_loses_also_where_texts_differ() -> None:
+    def recorded(text: str, index: int) -> CassetteEntry:
+        request = {"messages": [{"role": "user", "content": text}], "params": {"max_tokens": 5}}
+        return entry(request, index, source=TRACE)
+
+    cassette = Cassette(
+        [recorded("pin ****", 0), recorded("pin 1234", 1)], mode="strict", match="content"
+    )
+    llm = cassette.wrap_llm()
+    asked = {"messages": "pin 1234", "params": {"max_completion_tokens": 5}}
+    assert [llm.complete(asked).text for _ in range(2)] == ["1", "0"]
+    assert ["masked" in call.flags for call in cassette.calls] == [False, True]
+
+
 def test_what_was_compared_is_said() -> None:
     cassette = Cassette([entry({"messages": [USER]}, scope=("messages", "params"))], mode="lenient")
     cassette.wrap_llm().complete({"messages": "other", "model": "m"})

@@ -420,3 +420,21 @@ def test_after_its_block_a_session_answers_nobody() -> None:
     assert context.run(llm.complete, "a").text == "old: a", (
         "the cassette's own counters, from the start"
     )
+
+
+def test_record_new_replaces_an_entry_that_was_recorded_in_this_process() -> None:
+    cassette = Cassette()
+    answers = iter(("first", "second", "third"))
+    tool = cassette.wrap_tool(lambda order: next(answers), name="look_up")
+    with cassette.recording():
+        tool("A")
+        tool("B")
+    with cassette.replaying(mode="fallthrough", record_new=True):
+        assert (tool("A"), tool("C")) == ("first", "third")
+    assert [(e.request, e.response) for e in cassette.entries] == [
+        ({"order": "A"}, "first"),
+        ({"order": "C"}, "third"),
+    ]
+    with cassette.replaying() as session:
+        assert (tool("A"), tool("C")) == ("first", "third")
+    assert session.summary.served == 2
