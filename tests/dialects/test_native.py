@@ -121,6 +121,19 @@ def test_model_and_provider_go_by_several_names(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "attributes",
+    [
+        {"usage": '{"input_tokens": 3, "output_tokens": 2}'},
+        {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 2},
+        {"llm.token_count.prompt": 3, "llm.token_count.completion": 2},
+    ],
+)
+def test_usage_goes_by_several_names(attributes: dict[str, Any]) -> None:
+    reading = read("llm_call", {"input": "hi", "output": "ok", **attributes})
+    assert reading.response["usage"] == {"input_tokens": 3, "output_tokens": 2}
+
+
+@pytest.mark.parametrize(
     ("name", "attributes", "tool"),
     [
         ("tool_call", {"tool.name": "look"}, "look"),

@@ -20,6 +20,10 @@ from otel_cassette.model.span import LogRecord, SpanRecord
 OWN_PREFIX = "cassette."
 """Spans this package makes to show a replay (`cassette.replay`, `cassette.divergence`)."""
 _TIME_NS = attrgetter("time_ns")
+_ANSWERS = ("choices", "chunks", "raw")
+_MESSAGE_SHAPES = (
+    "Write messages in the shape of the OTel GenAI conventions or of chat completions."
+)
 
 
 @dataclass(slots=True)
@@ -95,7 +99,21 @@ def _read_span(
         reason = "The span never ended, so its answer is not known."
         readings.lines.append(span_line(span, "unfinished", reading=reading, reason=reason))
     else:
+        _check_shape(reading)
         readings.calls.append(Call(reading, span, 0, span.start_ns, span.end_ns))
+
+
+def _check_shape(reading: Reading) -> None:
+    """An answer in which there is no message cannot be served, however well it parses."""
+    answer = reading.response
+    if reading.kind != "llm" or reading.response_integrity != "suspect":
+        return
+    if isinstance(answer, Mapping) and any(answer.get(key) for key in _ANSWERS):
+        return
+    reading.response_integrity = "absent"
+    reading.has_response = False
+    reading.notes.append("Its content could not be read as messages.")
+    reading.remedy = _MESSAGE_SHAPES
 
 
 def _claiming(span: SpanRecord, dialects: Sequence[Dialect]) -> Dialect | None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from otel_cassette.dialects.failures import span_failure
+from otel_cassette.dialects.openinference_flat import read_usage
 from otel_cassette.dialects.otel_genai_tools import set_arguments
 from otel_cassette.dialects.payload import (
     ABSENT,
@@ -69,6 +70,7 @@ _TOOL_NAMES: Final = ("tool.name", "gen_ai.tool.name", "name")
 _CALL_IDS: Final = ("tool.call_id", "tool_call_id", "tool_call.id", "gen_ai.tool.call.id")
 _SAYING: Final = frozenset({OWN_TYPE, *_TYPE_KEYS})
 _WORDS: Final = tuple(_KINDS)
+_USAGE: Final = "gen_ai.usage."
 _SEPARATORS: Final = " :./-_"
 _REMEDY: Final = "Set the attributes `input` and `output` on the span."
 
@@ -146,6 +148,9 @@ def _read_model_call(reading: Reading, attributes: Attributes, given: Any, answe
         fits = key == "raw" or isinstance(extra.value, dict)
         if extra.integrity == "whole" and extra.value and fits and key not in response:
             response[key] = extra.value
+    counts = _token_counts(attributes)
+    if counts:
+        response.setdefault("usage", counts)
     reading.response_id = response.get("id") or _text(attributes, ("gen_ai.response.id",))
     if reading.response_id and "id" not in response:
         response["id"] = reading.response_id
@@ -157,6 +162,16 @@ def _read_model_call(reading: Reading, attributes: Attributes, given: Any, answe
     )
     if reading.partial:
         reading.response_integrity = worst(verdict, "partial")
+
+
+def _token_counts(attributes: Attributes) -> dict[str, Any]:
+    """Return usage that other vocabularies' attributes tell: `gen_ai.usage.*`, `llm.token_count.*`."""
+    named = {
+        key[len(_USAGE) :]: value
+        for key, value in attributes.items()
+        if key.startswith(_USAGE) and isinstance(value, int | float)
+    }
+    return named or read_usage(attributes)
 
 
 def _scope(request: Mapping[str, Any]) -> tuple[str, ...]:

@@ -155,6 +155,8 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
         except (AttributeError, KeyError, TypeError, ValueError):
             # Fields of the wrong type: what is read here comes from anywhere.
             return Messages([], "suspect")
+        if not parts and message and _MESSAGE_KEYS.isdisjoint(message):
+            return Messages([], "suspect")  # an object, but no message
         hidden += lost
         shown_parts += shown
         if lost:
@@ -163,6 +165,9 @@ def messages_of(value: JSON, *, role: str = "user") -> Messages:
     if hidden and not shown_parts:
         return Messages(items, "redacted")
     return Messages(items, "partial" if missing > 0 else "whole")
+
+
+_MESSAGE_KEYS = frozenset({"role", "parts", "content", "tool_calls", "finish_reason"})
 
 
 def _is_masked(part: Mapping[str, Any]) -> bool:
