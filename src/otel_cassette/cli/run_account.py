@@ -103,7 +103,7 @@ def account_of(
     calls = [call for each in reports for call in each.calls]
     asked = MODEL_KINDS | {call["kind"] for call in calls}
     unplayed = _unplayed(in_play, reports, asked)
-    repeats = _repeats(calls)
+    repeats = _repeats(reports)
     _pair_off(unplayed, repeats, entries)
     divergences = [
         ReplayDivergence.model_validate(each) for report in reports for each in _divergences(report)
@@ -161,10 +161,16 @@ def _unplayed(
     return [place for place in in_play if place in left]
 
 
-def _repeats(calls: Sequence[dict[str, Any]]) -> Counter[str]:
-    """Return how often an entry was given out beyond the first time."""
+def _repeats(reports: Sequence[ProcessReport]) -> Counter[str]:
+    """Return to how many processes an entry was given beyond the first; within one that is settled."""
     given = Counter(
-        call["place"] for call in calls if call["place"] and call["verdict"] != "diverged"
+        place
+        for report in reports
+        for place in {
+            call["place"]
+            for call in report.calls
+            if call["place"] and call["verdict"] != "diverged"
+        }
     )
     return Counter({place: count - 1 for place, count in given.items() if count > 1})
 
