@@ -216,10 +216,10 @@ class Journal:
         return self.source.join(self._take, self._offsets)
 
     def _assemble(self) -> Assembled:
-        base = _apply_patches(self._base, self._patches)
         taken = self._indexed()
-        if taken:
-            base = _overlay(base, taken)
+        base = _overlay(self._base, taken) if taken else self._base
+        # Patches come from playing what was taken, so they are laid over it.
+        base = _apply_patches(base, self._patches)
         made = Assembled()
         for record in base:
             if isinstance(record, CassetteFailure):
