@@ -53,7 +53,9 @@ class CassetteFormatError(CassetteError, ValueError):
         return (_rebuild_format, (self.path, self.line, self.reason, self.report))
 
 
-def _rebuild_format(path: str | None, line: int | None, reason: str, report: Any) -> CassetteFormatError:
+def _rebuild_format(
+    path: str | None, line: int | None, reason: str, report: Any
+) -> CassetteFormatError:
     return CassetteFormatError(path, line, reason, report=report)
 
 
@@ -172,7 +174,17 @@ class CassetteMissError(CassetteError):
         super().__init__(self._message())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("kind", "index", "mode", "expected", "actual_request", "actual_key", "actual_name", "divergence", "reason")
+        names = (
+            "kind",
+            "index",
+            "mode",
+            "expected",
+            "actual_request",
+            "actual_key",
+            "actual_name",
+            "divergence",
+            "reason",
+        )
         return (_rebuild_miss, ({name: getattr(self, name) for name in names},))
 
     def _message(self) -> str:

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-import truth
 
+import truth
 from otel_cassette.assemble import Assembly, assemble
 from otel_cassette.formats import load_trace
 from otel_cassette.model.entry import PLAYABLE, CassetteEntry, CassetteFailure, EntrySource

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import truth
 from test_corpus import RUNS, model_pairs
 
+import truth
 from otel_cassette.keys.compare import compare
 from otel_cassette.keys.request import CanonicalRequest, llm_request
 from otel_cassette.keys.scope import intersect, scope_of

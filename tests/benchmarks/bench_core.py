@@ -28,7 +28,10 @@ CALLS = 1_000
 def request(number: int) -> LLMRequest:
     """A request of about 3 kB: instructions, a tool, a short conversation."""
     order = {"order": f"A-{number}", "items": [{"sku": "x", "qty": 2}] * 8}
-    call = {"id": "c1", "function": {"name": "lookup", "arguments": f'{{"order_id": "A-{number}"}}'}}
+    call = {
+        "id": "c1",
+        "function": {"name": "lookup", "arguments": f'{{"order_id": "A-{number}"}}'},
+    }
     return LLMRequest.model_validate(
         {
             "model": "gpt-4o",
@@ -143,7 +146,9 @@ def test_replay_through_a_wrapper(
 def test_replay_is_flat_from_100_to_100_000_entries(tmp_path: Path, figures: Figures) -> None:
     """In a fresh process each, so that neither warms the other."""
     per_call = {count: fresh_process_us(tmp_path, count) for count in (100, 100_000)}
-    figures.add("replay of a call, 100,000 entries against 100", per_call[100_000], per_call[100], 1.5)
+    figures.add(
+        "replay of a call, 100,000 entries against 100", per_call[100_000], per_call[100], 1.5
+    )
 
 
 def fresh_process_us(folder: Path, count: int) -> float:
@@ -175,16 +180,18 @@ def test_a_run_of_turns_is_a_file_linear_in_the_turns(tmp_path: Path, figures: F
 
 def test_import_time(figures: Figures) -> None:
     ours = import_ms("import otel_cassette")
-    base = import_ms("import pydantic; from pydantic import BaseModel; import opentelemetry.sdk.trace")
+    base = import_ms(
+        "import pydantic; from pydantic import BaseModel; import opentelemetry.sdk.trace"
+    )
     figures.add("import otel_cassette", ours, base, 1.3, unit="ms")
 
 
 def import_ms(statement: str) -> float:
-    program = f"import time; t = time.perf_counter(); {statement}; print((time.perf_counter() - t) * 1e3)"
+    program = (
+        f"import time; t = time.perf_counter(); {statement}; print((time.perf_counter() - t) * 1e3)"
+    )
     runs = [
-        subprocess.run(
-            [sys.executable, "-c", program], check=True, capture_output=True, text=True
-        )
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
         for _ in range(7)
     ]
     return min(float(run.stdout) for run in runs)

@@ -11,7 +11,9 @@ class Figures:
 
     rows: list[str] = field(default_factory=list)
 
-    def add(self, name: str, measured: float, base: float, budget: float, *, unit: str = "us") -> None:
+    def add(
+        self, name: str, measured: float, base: float, budget: float, *, unit: str = "us"
+    ) -> None:
         """Enter one ratio and hold it against its budget."""
         ratio = measured / base
         self.rows.append(

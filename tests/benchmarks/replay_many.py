@@ -12,7 +12,9 @@ from otel_cassette import Cassette, CassetteEntry
 
 
 def main(path: str, count: int) -> None:
-    answer = {"choices": [{"message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}]}
+    answer = {
+        "choices": [{"message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}]
+    }
     Cassette(
         CassetteEntry(
             kind="llm",
@@ -29,7 +31,9 @@ def main(path: str, count: int) -> None:
     for _ in range(rounds):
         cassette.rewind()
         for index in range(count):
-            reply = model.complete({"model": "m", "messages": [{"role": "user", "content": f"order {index}"}]})
+            reply = model.complete(
+                {"model": "m", "messages": [{"role": "user", "content": f"order {index}"}]}
+            )
             assert reply.text == "done"
     took = time.perf_counter() - started
     assert not cassette.divergences
