@@ -663,3 +663,49 @@ def test_an_unfinished_call_keeps_its_inner_calls_back_until_it_is_done() -> Non
     cassette.wrap_tool(outer)()
     assert seen == [(0, 0)]
     assert (len(cassette.entries), len(cassette.nested)) == (1, 1)
+
+
+@pytest.mark.parametrize("match", ["index", "content"])
+def test_a_failure_stands_after_the_answer_it_followed(match: Any) -> None:
+    tries = []
+
+    def flaky() -> int:
+        tries.append(1)
+        if len(tries) == 2:
+            raise TimeoutError("slow")
+        return len(tries)
+
+    def run(tool: Callable[[], int]) -> list[Any]:
+        results: list[Any] = []
+        for _ in range(3):
+            try:
+                results.append(tool())
+            except TimeoutError:  # noqa: PERF203 - what is looked for
+                results.append("failed")
+        return results
+
+    cassette = Cassette()
+    assert run(cassette.wrap_tool(flaky)) == [1, "failed", 3]
+    again = replayed(cassette)
+    with again.replaying(match=match):
+        assert run(again.wrap_tool(never, name="flaky")) == [1, "failed", 3]
+
+
+def test_calls_inside_an_unknown_tool_take_nothing_from_the_top() -> None:
+    cassette = Cassette()
+    inner = cassette.wrap_tool(lambda x: x, name="inner")
+    inner(1)
+    again = replayed(cassette, mode="fallthrough")
+    again_inner = again.wrap_tool(lambda x: "live", name="inner")
+    with again.replaying():
+        assert again.wrap_tool(lambda: again_inner(1), name="new")() == "live"
+        assert again_inner(1) == 1
+
+
+def test_a_new_take_of_a_tool_replaces_what_was_inside_it() -> None:
+    cassette = Cassette()
+    _agent(cassette)(1)
+    cassette.rewind()
+    cassette.wrap_tool(lambda x: 30, name="outer")(1)
+    assert [e.response for e in cassette.entries] == [30]
+    assert cassette.nested == []
