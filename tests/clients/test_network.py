@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from google import genai
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from otel_cassette import Cassette, CassetteMissError, NetworkBlockedError
+from otel_cassette.clients import CassetteInstrumentor, CassetteTransport
 from otel_cassette.session.provider_keys import DUMMY_KEY
 
 KEYS = (
@@ -149,6 +152,23 @@ def test_missing_keys_get_a_stand_in_while_the_replay_is_open(recorded, monkeypa
         assert os.environ["GOOGLE_API_KEY"] == DUMMY_KEY
     assert "OPENAI_API_KEY" not in os.environ
     assert "GOOGLE_API_KEY" not in os.environ
+
+
+def test_without_a_transport_no_key_is_set(recorded):
+    """With a stand-in and nothing that answers, an SDK would send the prompt to its provider."""
+    CassetteInstrumentor().uninstrument()
+    with recorded.replaying():
+        assert "OPENAI_API_KEY" not in os.environ
+        with pytest.raises(openai.OpenAIError, match="api_key"):
+            openai.OpenAI()
+        transport = CassetteTransport(httpx2.HTTPTransport())
+        assert os.environ["OPENAI_API_KEY"] == DUMMY_KEY
+        transport.close()
+    assert "OPENAI_API_KEY" not in os.environ
+    del transport
+    gc.collect()
+    with recorded.replaying():
+        assert "OPENAI_API_KEY" not in os.environ
 
 
 def test_only_providers_of_the_recording_get_a_stand_in(sdks, ask_chat):

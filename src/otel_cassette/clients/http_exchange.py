@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from otel_cassette.clients.http_recording import RealCall
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
@@ -220,17 +220,26 @@ class _Call:
         self._path = path
         self._payload = payload
         self._header = header
-        self._digest = b""
-        self._retries = _retries_of(session)
+        self._body = b""
+
+    @property
+    def _digest(self) -> bytes:
+        """What a retry of the request is known by."""
+        return hashlib.sha256(self._path.encode() + b"\0" + self._body).digest()
+
+    @property
+    def _retries(self) -> Retries:
+        return _retries_of(self._session)
 
     def outcome(self, body: bytes) -> Outcome:
+        """Return what the request gets; raises only what is a fault of ours."""
         session = self._session
         around = inside()
         if around is not None and around.call.kind in MODEL_KINDS:
             return None  # a wrapper has this call already; the request is how it is really made
         if session.poisoned is not None:
             return self._error(self._codec.encode_miss(str(session.poisoned)))
-        self._digest = hashlib.sha256(self._path.encode() + b"\0" + body).digest()
+        self._body = body
         if is_retry(self._header(RETRY_HEADER)):
             before = self._retries.find(self._digest)
             if before is not None:
@@ -345,8 +354,8 @@ def is_provider(host: str) -> bool:
 def to_bytes(body: Any) -> bytes:
     """Return JSON as bytes; text that has no UTF-8 form (lone surrogates) is escaped."""
     try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
+        return to_json(body, inf_nan_mode="constants")
+    except ValueError:
         return json.dumps(body).encode()
 
 

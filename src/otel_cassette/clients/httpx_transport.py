@@ -23,6 +23,7 @@ from otel_cassette.clients.http_exchange import (
     find_exchange,
 )
 from otel_cassette.clients.http_recording import BodyTally, RealCall
+from otel_cassette.session.provider_keys import transport_added
 
 LIBRARIES = ("httpx2", "httpx")
 _MARK = "otel_cassette"
@@ -298,6 +299,7 @@ class CassetteTransport(_Base):
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        transport_added(self)
 
     def handle_request(self, request: Any) -> Any:
         """Answer a request, or send it through the inner transport."""
@@ -329,6 +331,7 @@ class AsyncCassetteTransport(_Base):
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        transport_added(self)
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer a request, or send it through the inner transport."""

@@ -21,6 +21,7 @@ from typing import Any
 
 from otel_cassette.clients import aiohttp_guard, httpx_transport, requests_adapter
 from otel_cassette.session.context import open_sessions
+from otel_cassette.session.provider_keys import transport_added, transport_removed
 
 logger = logging.getLogger("otel_cassette")
 
@@ -68,6 +69,8 @@ class CassetteInstrumentor:
                     logger.warning("%s is not instrumented: %s", name, error)
                     continue
                 self._undo.extend(patch(module))
+            transport_added()
+            self._undo.append(transport_removed)
 
     def uninstrument(self, **_options: Any) -> None:
         """Take the patches back.

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from otel_cassette.clients.http_exchange import Answer, NoConnection, StreamBroke, find_exchange
 from otel_cassette.clients.http_recording import BodyTally, RealCall
+from otel_cassette.session.provider_keys import transport_added
 
 if TYPE_CHECKING:
 
@@ -173,6 +174,7 @@ class CassetteAdapter(_Base):
 
         super().__init__()
         self.inner: Any = HTTPAdapter() if inner is None else inner
+        transport_added(self)
         self._builder: Any = inner if hasattr(inner, "build_response") else HTTPAdapter()
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:

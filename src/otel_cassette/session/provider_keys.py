@@ -5,15 +5,18 @@ transport knows the stand-in again. Not here: the calls themselves (`clients/`).
 
 An SDK asks for its key when its client is made, although a replay sends it nowhere. A variable that
 is set is never touched, and only providers of the recording get one: programs choose their provider
-by the keys they find.
+by the keys they find. Nothing is set where no transport is there to keep the calls in: without a key
+an SDK fails, with a stand-in it would send the prompt.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 DUMMY_KEY = "otel-cassette-replay-no-key"
 """Value of every stand-in; no request that carries it leaves the process."""
@@ -42,8 +45,10 @@ _ALIASES = {
 }
 _DEFAULT = ("openai", "anthropic", "google")
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a transport may be collected while it is held
 _in_use: Counter[str] = Counter()
+_open: list[ProviderKeys] = []
+_transports = 0
 
 
 class ProviderKeys:
@@ -60,16 +65,17 @@ class ProviderKeys:
         self._held: tuple[str, ...] = ()
 
     def up(self) -> None:
-        """Set what is missing."""
+        """Set what is missing, as soon as there is a transport that answers."""
         with _lock:
-            self._held = tuple(name for family in self._families for name in _missing(family))
-            for name in self._held:
-                _in_use[name] += 1
-                os.environ[name] = DUMMY_KEY
+            _open.append(self)
+            if _transports:
+                self._set()
 
     def down(self) -> None:
         """Take back what was set, unless another replay still needs it or the program changed it."""
         with _lock:
+            if self in _open:
+                _open.remove(self)
             for name in self._held:
                 _in_use[name] -= 1
                 if _in_use[name] <= 0:
@@ -77,6 +83,37 @@ class ProviderKeys:
                     if os.environ.get(name) == DUMMY_KEY:
                         del os.environ[name]
             self._held = ()
+
+    def _set(self) -> None:
+        if self._held:
+            return
+        self._held = tuple(name for family in self._families for name in _missing(family))
+        for name in self._held:
+            _in_use[name] += 1
+            os.environ[name] = DUMMY_KEY
+
+
+def transport_added(transport: Any = None) -> None:
+    """Say that calls are answered from now on.
+
+    Args:
+        transport: The explicit transport; it counts as long as it lives. None: until
+            `transport_removed`.
+    """
+    global _transports  # noqa: PLW0603 - one count a process
+    with _lock:
+        _transports += 1
+        for keys in _open:
+            keys._set()  # noqa: SLF001 - one module
+    if transport is not None:
+        weakref.finalize(transport, transport_removed).atexit = False
+
+
+def transport_removed() -> None:
+    """Take one `transport_added` back."""
+    global _transports  # noqa: PLW0603 - as above
+    with _lock:
+        _transports -= 1
 
 
 def _family(provider: str | None) -> str | None:

@@ -27,6 +27,7 @@ _CHAT_FIELDS = frozenset(
         "tool_calls",
     }
 )
+_PLAIN_ROLES = frozenset({"system", "developer", "user", "assistant"})
 
 
 def message(role: str, parts: Iterable[Mapping[str, Any]], **rest: Any) -> dict[str, Any]:
@@ -37,6 +38,10 @@ def message(role: str, parts: Iterable[Mapping[str, Any]], **rest: Any) -> dict[
 
 def chat_message(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a chat-shaped message (`role`, `content`, `tool_calls`, ...) as parts."""
+    content, role = value.get("content"), value.get("role")
+    is_plain = len(value) == 2 and type(content) is str and type(role) is str
+    if is_plain and content and role in _PLAIN_ROLES:
+        return {"role": role, "parts": [{"type": "text", "content": content}]}  # most are this
     rest = {k: v for k, v in value.items() if k not in _CHAT_FIELDS}
     return message(str(value.get("role") or "user"), message_parts(value), **rest)
 
