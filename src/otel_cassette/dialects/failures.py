@@ -35,8 +35,23 @@ def failure_of(span: SpanRecord, *, message: str = "") -> RecordedFailure:
     name = kind if isinstance(kind, str) and kind and not kind.isdigit() else None
     if name in (None, "_OTHER", "tool_error") and isinstance(raised, str) and raised:
         name = raised
-    text = message or event.get("exception.message") or ""
-    return RecordedFailure(type=name or "Exception", message=str(text), status=status)
+    text = _text(message, event.get("exception.message"), name)
+    return RecordedFailure(type=name or "Exception", message=text, status=status)
+
+
+def _text(description: str, raised: Any, kind: str | None) -> str:
+    """Return the exception's own text, as a replay raises it.
+
+    The status description is often more than that: the SDK writes `ValueError: text`, others the
+    exception's repr. The exception event has the text alone.
+    """
+    text = str(raised or "")
+    if text and text in description:
+        return text
+    prefix = f"{(kind or '').rpartition('.')[2]}: "
+    if kind and description.startswith(prefix):
+        return description[len(prefix) :]
+    return description or text
 
 
 def _exception(span: SpanRecord) -> Mapping[str, Any]:
