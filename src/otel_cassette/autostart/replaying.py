@@ -16,6 +16,7 @@ from otel_cassette.autostart.runfile import RunSettings
 from otel_cassette.cassette import Cassette
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Totals
+from otel_cassette.integrations.imports import instrument_when_imported
 from otel_cassette.model.entry import MODEL_KINDS, CassetteEntry, CassetteFailure, ParentRef
 from otel_cassette.otel.spans import LiveWatcher
 from otel_cassette.session import Playback, PlaybackOptions, Session, SessionBlock, Step
@@ -146,6 +147,8 @@ class ProcessReplay:
         self.session.source = settings.source
         self._calls_before = 0
         self._guard = NetworkGuard(tuple(settings.allow_hosts))
+        if settings.tools:
+            instrument_when_imported()
         self._block.__enter__()
         if settings.block_network:
             self._guard.up()

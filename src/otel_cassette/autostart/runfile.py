@@ -37,6 +37,7 @@ class RunSettings:
         parent_started: When that was started, in the system's own words; empty where it does not say.
         cassette: File to replay; empty when recording.
         source: What that was made of: a trace id, or a file's name.
+        tools: Tools of known frameworks are answered too.
     """
 
     action: Action
@@ -51,6 +52,7 @@ class RunSettings:
     allow_partial: bool = False
     block_network: bool = False
     allow_hosts: list[str] = field(default_factory=list)
+    tools: bool = False
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,12 @@ def add_parser(commands: Any) -> None:
         help=f"replay these only ({', '.join(KINDS)}), and let the others run for real",
     )
     parser.add_argument(
+        "--tools",
+        action="store_true",
+        help="answer the tools of LangChain, pydantic-ai, OpenAI Agents and MCP sessions too, from "
+        "the recording; without it the program's tools run for real",
+    )
+    parser.add_argument(
         "--allow-unverified",
         action="store_true",
         help="serve by place what the recording knows too little of to compare",
@@ -158,6 +164,7 @@ def _replay(arguments: argparse.Namespace, cassette: Cassette, folder: Path) -> 
         allow_partial=arguments.allow_partial,
         block_network=_blocks(arguments),
         allow_hosts=arguments.allow_host,
+        tools=arguments.tools,
     )
     end = run_program(arguments.command, write_run_file(settings, folder))
     out = Output.for_stream(sys.stderr)
