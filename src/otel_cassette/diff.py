@@ -43,7 +43,8 @@ def request_diff(
         actual_label: Name after `+++`.
         present: Whether each side has a call at all; one that has none is an empty document.
         max_lines: Longest diff; what is more is counted in a last line.
-        max_line_chars: Longest line; longer ones end in `...`.
+        max_line_chars: Longest line; longer ones end in `...`. Where two long lines differ only
+            after that, both begin with `...` shortly before the difference.
 
     Returns:
         The diff without a final newline, empty for equal requests; and True where a line or the
@@ -54,16 +55,64 @@ def request_diff(
     if before == after:
         return "", False
     lines = list(_unified(before, after, expected_label, actual_label))
+    starts = _starts(lines[:max_lines], max_line_chars)
     truncated = False
     shown: list[str] = []
-    for line in lines[:max_lines]:
+    for place, line in enumerate(lines[:max_lines]):
         is_long = len(line) > max_line_chars
-        shown.append(f"{line[: max(0, max_line_chars - 3)]}..." if is_long else line)
+        shown.append(_cut(line, starts.get(place, 0), max_line_chars) if is_long else line)
         truncated = truncated or is_long
     if len(lines) > max_lines:
         shown.append(f"... ({len(lines) - max_lines} more diff lines)")
         truncated = True
     return "\n".join(shown), truncated
+
+
+def _cut(line: str, start: int, max_chars: int) -> str:
+    """Return at most *max_chars* of a longer diff line; from *start* on, where it is not 0."""
+    if start:
+        line = f"{line[0]}...{line[start:]}"
+    return line if len(line) <= max_chars else f"{line[: max(0, max_chars - 3)]}..."
+
+
+def _starts(lines: Sequence[str], max_chars: int) -> dict[int, int]:
+    """Say from which character on to show long lines that differ only where they would be cut.
+
+    A prompt is one line of JSON, so its change often stands thousands of characters into it. A run
+    of removed lines and the run of added ones behind it are held against each other by place.
+    """
+    starts: dict[int, int] = {}
+    place = 2  # behind the two lines of labels
+    while place < len(lines):
+        added = _end_of_run(lines, place, "-")
+        end = _end_of_run(lines, added, "+")
+        for old, new in zip(range(place, added), range(added, end), strict=False):
+            if max(len(lines[old]), len(lines[new])) <= max_chars:
+                continue
+            same = 1 + _common_chars(lines[old][1:], lines[new][1:])
+            if same > max_chars // 2:
+                starts[old] = starts[new] = same - max_chars // 4
+        place = max(end, place + 1)
+    return starts
+
+
+def _end_of_run(lines: Sequence[str], start: int, sign: str) -> int:
+    end = start
+    while end < len(lines) and lines[end].startswith(sign):
+        end += 1
+    return end
+
+
+def _common_chars(one: str, other: str) -> int:
+    """Return the length of the common head; by halves, since texts may have millions of characters."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _pretty(value: Any) -> list[str]:

@@ -166,6 +166,16 @@ def is_cassette_file(source: Any) -> bool:
     return has_record or _CASSETTE_HEADS[2] in head
 
 
+def _kinds(kind: EntryKind | None) -> tuple[EntryKind, ...]:
+    if kind is None:
+        return KINDS
+    if kind not in KINDS:
+        # One that no call has would compare nothing, which reads as "nothing differs".
+        msg = f"kind={kind!r}: one of {', '.join(KINDS)}, or None for all"
+        raise ValueError(msg)
+    return (kind,)
+
+
 def find_divergence(
     recorded: Any,
     replayed: Any,
@@ -191,7 +201,7 @@ def find_divergence(
         The divergence, or None where nothing differs *as far as could be compared*: `compare` tells
         the two apart.
     """
-    run = _Run.of(recorded, replayed, trace_id, merge, "index", ignore, normalize, (kind,))
+    run = _Run.of(recorded, replayed, trace_id, merge, "index", ignore, normalize, _kinds(kind))
     return run.divergences[0] if run.divergences else None
 
 
@@ -219,7 +229,7 @@ def find_divergences(
         ignore: Likewise.
         normalize: Likewise.
     """
-    kinds = KINDS if kind is None else (kind,)
+    kinds = _kinds(kind)
     rule: MatchRule = "content" if align else "index"
     return _Run.of(recorded, replayed, trace_id, merge, rule, ignore, normalize, kinds).divergences
 
@@ -239,7 +249,7 @@ def compare(
 
     The arguments are those of `find_divergences`.
     """
-    kinds = KINDS if kind is None else (kind,)
+    kinds = _kinds(kind)
     rule: MatchRule = "content" if align else "index"
     run = _Run.of(recorded, replayed, trace_id, merge, rule, ignore, normalize, kinds)
     verdict: Verdict = "identical"

@@ -26,6 +26,10 @@ from otel_cassette import (
     CassetteMissError,
     CassetteWriteError,
     RecordedCallError,
+    compare,
+    find_divergence,
+    find_divergences,
+    wrap_tool,
 )
 from otel_cassette.document import FileClaim
 
@@ -51,6 +55,10 @@ GOOD = '{"kind": "tool", "index": 0, "name": "t", "request": {}, "response": 1}'
         (" \n\n", None, "the file is empty"),
         (f"{HEADER}\n".encode() + b'{"kind": "tool\xff"}\n', 2, "not UTF-8: byte 0xff at offset 56; save the file as UTF-8"),
         (f'{HEADER}\n{{"kind": "tool", "index": 0, "name": "t"}}\n', 2, 'has no "response"; a recorded None is written as null'),
+        (f'{HEADER}\n{{"kind": "tool", "index": 0, "failed": true, "response": 1}}\n', 2, 'has "failed" and no "error" to raise'),
+        (f"{GOOD}\n{HEADER}\n", 2, "a header; it is the first line"),
+        (f"{HEADER}\n{HEADER}\n{GOOD}\n", 2, "a header; it is the first line, and there is one"),
+        ('{"resourceSpans": []}\n', 1, "an exported trace, no cassette: Cassette.from_trace"),
         (f'{HEADER}\n{{"kind": "taxi", "index": 0, "response": 1}}\n', 2, "not a cassette entry: kind: "),
         (f'{HEADER}\n{{"kind": "tool", "index": -1, "response": 1}}\n', 2, "not a cassette entry: index: "),
         (f'{HEADER}\n{{"kind": "tool", "response": 1}}\n', 2, "not a cassette entry: index: "),
@@ -213,6 +221,86 @@ def test_a_result_without_json_form_names_the_tool(value: Any) -> None:
     with pytest.raises(CassetteError, match="the result of tool 'refund'"):
         cassette.wrap_tool(lambda: value, name="refund")()
     assert cassette.entries == []
+
+
+def test_of_a_result_no_parameter_is_named() -> None:
+    with pytest.raises(CassetteError, match=r"plain value$"):
+        Cassette().wrap_tool(lambda: b"\xff", name="thumbnail")()
+
+
+class _SilentError(Exception):
+    """An exception whose own code fails."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    @property
+    def status_code(self) -> int:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_program_gets_its_own_exception_whatever_its_text_does(
+    tmp_path: Path, traced: bool
+) -> None:
+    def refund() -> None:
+        raise _SilentError
+
+    cassette = Cassette()
+    tool = cassette.wrap_tool(refund)
+    with pytest.raises(_SilentError):
+        (wrap_tool(tool) if traced else tool)()
+    cassette.save(tmp_path / "c.jsonl")
+    [failure] = Cassette.load(tmp_path / "c.jsonl").failures
+    assert failure.error.type.endswith("_SilentError")
+    assert failure.error.message == ""
+
+
+def test_half_a_surrogate_pair_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    cassette = Cassette()
+    cassette.wrap_tool(lambda name: {"file": name}, name="find")("caf\udce9")
+    cassette.save(path)
+    again = Cassette.load(path)
+    with again.replaying() as session:
+        assert again.wrap_tool(lambda name: 0, name="find")("caf\udce9") == {"file": "caf\udce9"}
+    assert session.summary.served == 1
+
+
+_SET_TOOL = """
+import sys
+from otel_cassette import Cassette
+words = {"alpha", "beta", "gamma", "delta", "epsilon"}
+cassette = Cassette() if sys.argv[1] == "record" else Cassette.load(sys.argv[2])
+tool = cassette.wrap_tool(lambda tags, more: 1, name="search")
+assert tool(words, more={"any": [frozenset(words)]}) == 1
+if sys.argv[1] == "record":
+    cassette.save(sys.argv[2])
+"""
+
+
+def test_a_set_is_the_same_argument_in_every_process(tmp_path: Path) -> None:
+    for seed, what in (("1", "record"), ("2", "strict"), ("3", "strict")):
+        done = subprocess.run(
+            [sys.executable, "-c", _SET_TOOL, what, str(tmp_path / "c.jsonl")],
+            env={**os.environ, "PYTHONPATH": SRC, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_folder_one_is_in_stands_in_the_way_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CassetteWriteError, match="a folder or file stands in the way"):
+        Cassette().save(".")
+
+
+@pytest.mark.parametrize("ask", [find_divergence, find_divergences, compare])
+def test_a_kind_that_no_call_has_is_not_nothing_different(ask: Any) -> None:
+    with pytest.raises(ValueError, match="kind='tools': one of llm, tool, retrieval, embedding"):
+        ask(Cassette(), Cassette(), kind="tools")
 
 
 def test_a_coroutine_that_nobody_awaited_is_told() -> None:

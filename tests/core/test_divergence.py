@@ -85,6 +85,30 @@ def test_the_bounds_of_a_diff() -> None:
     assert request_diff({"a": 1}, {"a": 2})[1] is False
 
 
+@pytest.mark.parametrize("size", [600, 5_000, 3_000_000])
+def test_a_change_far_into_a_long_text_is_shown(size: int) -> None:
+    head, tail = "Look the order up.\n" * (size // 19), "Answer in one sentence.\n" * 100
+    diff, cut = request_diff(
+        {"a": 1, "prompt": f"{head}Refund up to 50 EUR.{tail}"},
+        {"a": 1, "prompt": f"{head}Refund up to 20 EUR.{tail}"},
+    )
+    assert cut
+    old, new = (line for line in diff.splitlines()[3:] if line[0] in "-+")
+    assert old.startswith("-...")
+    assert new.startswith("+...")
+    assert "Refund up to 50 EUR." in old
+    assert "Refund up to 20 EUR." in new
+    assert max(len(old), len(new)) <= 500
+
+
+def test_a_text_that_only_got_longer_shows_what_came() -> None:
+    head = "Be brief. " * 48
+    diff, _ = request_diff({"prompt": head}, {"prompt": f"{head}{'Never refund. ' * 9}"})
+    old, new = (line for line in diff.splitlines()[3:] if line[0] in "-+")
+    assert old.endswith('Be brief. "')
+    assert "Never refund. " in new
+
+
 json_lists = st.lists(st.integers(0, 3) | st.text("ab", max_size=2), max_size=40)
 
 

@@ -162,9 +162,7 @@ def checked(value: Any, what: str) -> JSON:
             canonical_json(plain)
     except ValueError as error:
         hint = "; await it inside the tool" if inspect.isawaitable(value) else ""
-        msg = (
-            f"{what} has no JSON form: {error}{hint}. Give a model, dataclass or plain value, "
-            "or name the parameter in ignore_args"
-        )
+        instead = ", or name the parameter in ignore_args" if what.startswith("argument") else ""
+        msg = f"{what} has no JSON form: {error}{hint}. Give a model, dataclass or plain value{instead}"
         raise CassetteError(msg) from error
     return plain

@@ -213,8 +213,16 @@ def _lossy(value: Any) -> Any:
         plain = to_plain(value)
         json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError):
-        return repr(value)
+        return _shown(repr, value)
     return plain
+
+
+def _shown(write: Callable[[Any], str], value: Any) -> str:
+    """Return `repr` or `str` of a value, its type's name where the value's own code fails at it."""
+    try:
+        return write(value)
+    except Exception:  # noqa: BLE001 - telemetry raises nothing
+        return f"<{type(value).__qualname__}>"
 
 
 @contextmanager
@@ -246,15 +254,16 @@ def _failed(span: Span, error: Exception) -> None:
     """Mark a span as failed; the text of an exception is masked like all others."""
     if not span.is_recording():
         return
-    message = _REDACTOR.text(str(error))
+    message = _REDACTOR.text(_shown(str, error))
     trail = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    span.record_exception(
-        error,
-        attributes={
-            "exception.message": message,
-            "exception.stacktrace": _REDACTOR.text(trail),
-        },
-    )
+    attributes = {
+        "exception.message": message,
+        "exception.stacktrace": _REDACTOR.text(trail),
+    }
+    try:
+        span.record_exception(error, attributes=attributes)
+    except Exception:  # noqa: BLE001 - the SDK calls `__str__`, which is the user's
+        span.add_event("exception", {"exception.type": type(error).__qualname__, **attributes})
     span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {message}"))
 
 

@@ -217,6 +217,6 @@ def _why(error: OSError, target: Path) -> str:
         return f"{text}; free some space, or save elsewhere"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{text}; the folder {target.parent} is not yours to write, choose another"
-    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST) or target.is_dir():
         return f"{text}; a folder or file stands in the way, choose another path"
     return text

@@ -202,9 +202,15 @@ class LineReader:
             msg = f"an entry is a JSON object, this is a {_json_type(data)}"
             raise self._error(msg, line)
         data = dict(data)
+        other = None if "kind" in data else _other_thing(data)
+        if other:
+            raise self._error(other, line)
         try:
             reference = data.pop("messages_from", None)
             if data.get("failed"):
+                if "error" not in data:
+                    msg = 'the entry has "failed" and no "error" to raise; write one, or take "failed" out'
+                    raise self._error(msg, line)
                 record: CassetteEntry | CassetteFailure = CassetteFailure.model_validate(
                     self._expand(data, reference, line)
                 )
@@ -273,6 +279,15 @@ def first_problem(error: ValidationError) -> str:
 def _json_type(value: JSON) -> str:
     names = {list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _other_thing(value: dict[str, JSON]) -> str | None:
+    """Say what an object without a kind is, where that is known."""
+    if "resourceSpans" in value:
+        return "this is an exported trace, no cassette: Cassette.from_trace makes one of it"
+    if "format" in value:
+        return "a header; it is the first line, and there is one: put it there, or remove it"
+    return None
 
 
 def parse_lines(text: str, path: object | None) -> Iterator[tuple[int, JSON]]:

@@ -5,16 +5,21 @@ Lives here: the one conversion of arguments and results. Not here: keys, redacti
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 JSON = Any
 _SCALARS = (str, int, float, bool, type(None))
+_SETS = (set, frozenset)
 
 
 def to_plain(value: Any) -> JSON:
-    """Return *value* as plain JSON, as pydantic writes it: models, dataclasses, dates, sets, ...
+    """Return *value* as plain JSON, as pydantic writes it: models, dataclasses, dates, ...
+
+    Sets, alone and in lists, tuples and dicts, are sorted: the order in which Python iterates over
+    one changes from process to process, and a call would not equal its recording.
 
     Raises:
         ValueError: When pydantic cannot; the message names the type.
@@ -22,10 +27,36 @@ def to_plain(value: Any) -> JSON:
     if type(value) in _SCALARS:
         return value
     try:
-        return to_jsonable_python(value)
+        plain = to_jsonable_python(value)
+        return to_jsonable_python(_sorted_sets(value)) if _has_set(value) else plain
     except (PydanticSerializationError, UnicodeDecodeError, RecursionError) as error:
         text = str(error) or type(error).__name__
         raise ValueError(text) from error
+
+
+def _has_set(value: Any) -> bool:
+    kind = type(value)
+    if kind in _SETS:
+        return True
+    if kind is dict:
+        return any(_has_set(item) for item in value.values())
+    return (kind is list or kind is tuple) and any(_has_set(item) for item in value)
+
+
+def _sorted_sets(value: Any) -> Any:
+    """Return *value* with lists in place of its sets; there is no cycle in it, pydantic wrote it."""
+    kind = type(value)
+    if kind in _SETS:
+        return sorted((_sorted_sets(item) for item in value), key=_json_text)
+    if kind is dict:
+        return {name: _sorted_sets(item) for name, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_sorted_sets(item) for item in value]
+    return value
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(to_jsonable_python(value), sort_keys=True)
 
 
 def copy_plain(value: JSON) -> JSON:

@@ -6,6 +6,7 @@ the rules and their application to one value (`redactor.py`).
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +23,10 @@ _Path = tuple[str | int, ...]
 
 def holds_mask(value: JSON) -> bool:
     """Return whether plain JSON holds a mask of ours, which stands for a secret."""
-    return MASK_START.encode() in to_json(value, inf_nan_mode="constants")
+    try:
+        return MASK_START.encode() in to_json(value, inf_nan_mode="constants")
+    except ValueError:  # half a surrogate pair has no UTF-8
+        return MASK_START in json.dumps(value)
 
 
 def mask_call(redactor: Redactor, fields: Mapping[str, Any]) -> tuple[dict[str, Any], Counter[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from otel_cassette.errors import recorded_error
@@ -20,12 +21,20 @@ def failure_of(error: BaseException) -> RecordedFailure:
     name = cls.__qualname__
     if cls.__module__ not in ("builtins", "__main__"):
         name = f"{cls.__module__}.{name}"
-    status = getattr(error, "status_code", None) or getattr(error, "status", None)
+    status = _read(lambda: getattr(error, "status_code", None) or getattr(error, "status", None))
     return RecordedFailure(
         type=name,
-        message=str(error),
+        message=_read(lambda: str(error)) or "",
         status=status if isinstance(status, int) and not isinstance(status, bool) else None,
     )
+
+
+def _read(part: Callable[[], Any]) -> Any:
+    """Return a part of an exception, None where its own code fails: the program is to get that exception."""
+    try:
+        return part()
+    except Exception:  # noqa: BLE001 - a foreign `__str__` or property may raise anything
+        return None
 
 
 def rebuild_failure(failure: CassetteFailure) -> BaseException:
