@@ -21,6 +21,14 @@ from otel_cassette.clients.instrumentor import CassetteInstrumentor
 ARGUMENTS = '{"order_id": "A-17"}'
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # many threads connect at once
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that left."""
+
+
 class Provider:
     """Says `Echo: <prompt>`; words in brackets in the prompt ask for something else.
 
@@ -34,9 +42,7 @@ class Provider:
         self._numbers = itertools.count(1)
         self._failed: set[str] = set()
         self._lock = threading.Lock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.server.daemon_threads = True
-        self.server.handle_error = lambda *_: None  # a client that left
+        self.server = Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
