@@ -344,3 +344,29 @@ def test_a_stream_of_chunks_behind_a_traced_cassette(spans: InMemorySpanExporter
     again = Cassette(cassette.entries, mode="strict")
     assert [c.text for c in otel_cassette.wrap_llm(again.wrap_llm()).stream("hi")] == ["a", "b"]
     assert read(one(spans), "gen_ai.output.messages")[0]["finish_reason"] == "stop"
+
+
+def test_a_cancelled_tool_is_not_recorded_as_one_that_returned_none(
+    spans: InMemorySpanExporter,
+) -> None:
+    async def lookup(order_id: str) -> None:
+        if order_id == "slow":
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        traced = otel_cassette.wrap_tool(lookup)
+        await traced("quick")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(traced("slow"), 0.01)
+
+    asyncio.run(main())
+    cassette = Cassette.from_trace(spans.get_finished_spans(), merge=True)
+    tool = cassette.wrap_tool(lookup)
+
+    async def again() -> None:
+        assert await tool("quick") is None
+        with pytest.raises(CassetteMissError, match="recorded without a response"):
+            await tool("slow")
+
+    with cassette.replaying():
+        asyncio.run(again())

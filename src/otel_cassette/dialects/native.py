@@ -250,8 +250,9 @@ def _read_tool_call(reading: Reading, span: SpanRecord, given: Any, answer: Any)
     if result.integrity != "absent":
         reading.response, reading.response_integrity = result
         reading.has_response = True
-    elif reading.request_integrity == "whole":
-        # No error and no output: the tool returned None.
+    elif reading.request_integrity == "whole" and OWN_REQUEST not in span.attributes:
+        # No error and no output: the tool returned None. Our own wrappers write None out, so a span
+        # of theirs without output is of a call that never ended (cancelled), or has lost it.
         reading.response_integrity = "whole"
         reading.has_response = True
 

@@ -151,6 +151,9 @@ class Claim:
             Exception: A recorded failure, as the recorded type where it is at hand.
         """
         kind = kind or self.kind
+        if kind not in KINDS:
+            msg = f"kind={kind!r}: one of {', '.join(KINDS)}"
+            raise ValueError(msg)
         plain = _plain_request(kind, request)
         if kind in MODEL_KINDS:
             name = None

@@ -96,6 +96,15 @@ def test_no_sampler_is_needed(make_telemetry: MakeTelemetry, cassette: Cassette)
         }
 
 
+def test_an_unknown_kind_is_an_error_and_no_divergence(cassette: Cassette) -> None:
+    with cassette.replaying() as session:
+        claim = current_claim()
+        assert claim is not None
+        with pytest.raises(ValueError, match="kind='tools': one of llm, tool,"):
+            claim.answer({"order_id": "A-17"}, kind="tools", name="lookup_order")  # type: ignore[arg-type]
+    assert session.divergences == []
+
+
 def test_what_goes_live_needs_the_real_call(cassette: Cassette) -> None:
     with cassette.replaying(mode="fallthrough") as session:
         claim = current_claim()
