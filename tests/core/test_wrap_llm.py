@@ -12,6 +12,7 @@ import pytest
 
 from otel_cassette import (
     Cassette,
+    CassetteEntry,
     CassetteError,
     CassetteLLM,
     CassetteMissError,
@@ -19,6 +20,7 @@ from otel_cassette import (
     LLMRequest,
     LLMResponse,
     StreamChunk,
+    ToolCallPart,
 )
 
 
@@ -456,3 +458,34 @@ def test_a_piece_that_is_none_is_an_error_that_says_what_to_give() -> None:
 
     with pytest.raises(CassetteError, match="int objects that are no chunks"):
         list(Cassette().wrap_llm(Odd()).stream("hi"))
+
+
+@pytest.mark.parametrize(
+    ("captured", "by_name"),
+    [
+        ('{"order_id": "A-17"}', {"order_id": "A-17"}),
+        ({"order_id": "A-17"}, {"order_id": "A-17"}),
+        ("", {}),
+        (None, {}),
+        ("{}", {}),
+    ],
+)
+def test_a_tool_is_called_alike_whichever_way_its_arguments_were_captured(
+    captured: Any, by_name: dict[str, Any]
+) -> None:
+    part = {"type": "tool_call", "id": "c1", "name": "refund", "arguments": captured}
+    answer = LLMResponse(choices=[{"message": {"role": "assistant", "parts": [part]}}])
+    cassette = Cassette(
+        [CassetteEntry(kind="llm", index=0, request={}, response=answer.to_json())], mode="strict"
+    )
+    [call] = cassette.entries[0].llm_response.tool_calls
+    assert call.parsed_arguments == by_name
+    assert call.arguments == captured
+
+
+@pytest.mark.parametrize(
+    ("captured", "says"), [('{"a": ', "'refund' are no JSON"), ("[1]", "'refund' are a list")]
+)
+def test_arguments_that_are_no_object_are_an_error(captured: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        _ = ToolCallPart(name="refund", arguments=captured).parsed_arguments

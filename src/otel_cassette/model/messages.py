@@ -8,6 +8,7 @@ Source: OTel GenAI semantic conventions, `gen_ai.input.messages` / `gen_ai.outpu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -38,6 +39,26 @@ class ToolCallPart(Record):
     id: str | None = None
     name: str
     arguments: Any = None
+
+    @property
+    def parsed_arguments(self) -> dict[str, Any]:
+        """The arguments by name, to call the tool with; the same whichever way they were captured.
+
+        Raises:
+            ValueError: When they are no JSON object, as a model now and then writes them.
+        """
+        given = self.arguments
+        if given is None or given == "":
+            return {}
+        try:
+            value = json.loads(given) if isinstance(given, str) else given
+        except ValueError as error:
+            msg = f"the arguments of the call of {self.name!r} are no JSON: {error}"
+            raise ValueError(msg) from error
+        if not isinstance(value, dict):
+            msg = f"the arguments of the call of {self.name!r} are a {type(value).__name__}, no object"
+            raise ValueError(msg)  # noqa: TRY004 - the value is wrong, not the caller's type
+        return value
 
 
 class ToolCallResponsePart(Record):
