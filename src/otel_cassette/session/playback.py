@@ -308,7 +308,8 @@ class Playback:
         if ticket is not None:
             step.source = caller.source()
         step.site = site
-        self._watcher.decided(step, site, self.engine.describe(decision))
+        divergence = None if decision.departure is None else self.engine.describe(decision)
+        self._watcher.decided(step, site, divergence)
         return step
 
     def finish(self, step: Step, record: dict[str, Any], *, failed: bool) -> None:
