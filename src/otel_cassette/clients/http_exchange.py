@@ -10,6 +10,7 @@ the body, `Exchange.open` says what to do. It raises nothing: whatever goes wron
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -105,7 +106,7 @@ def find_exchange(method: str, host: str, path: str) -> Exchange | None:
     """
     if not open_sessions():
         return None
-    codec = find_codec(method, host, path)
+    codec = _codec_of(method, host, path)
     if codec is None and not (method.upper() == "POST" and is_provider(host)):
         return None
     try:
@@ -361,6 +362,9 @@ def to_bytes(body: Any) -> bytes:
 
 _ANY = CODECS["openai.chat"]
 """Words the errors of requests that no codec reads; every SDK finds a message in `error.message`."""
+
+
+_codec_of = functools.lru_cache(maxsize=1024)(find_codec)
 
 
 def _plays_models(session: Session) -> bool:

@@ -121,6 +121,9 @@ NEVER = frozenset(
 """Fields that are no part of a request's meaning: never compared, so never kept."""
 
 
+_EMPTY: tuple[Any, ...] = ([], {}, "")
+
+
 def merged_body(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a body with `extra_body` merged in, and without nulls and what is never compared."""
     extra = body.get("extra_body")
@@ -183,4 +186,4 @@ def request_json(
         "params": params,
         "extra": extra,
     }
-    return {k: v for k, v in fields.items() if v is not None and v not in ([], {}, "")}
+    return {k: v for k, v in fields.items() if v is not None and v not in _EMPTY}
