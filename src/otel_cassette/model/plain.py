@@ -12,7 +12,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 JSON = Any
 _SCALARS = (str, int, float, bool, type(None))
-_SETS = (set, frozenset)
+_SETS = frozenset((set, frozenset))
+_CONTAINERS = _SETS | {dict, list, tuple}
 
 
 def to_plain(value: Any) -> JSON:
@@ -39,8 +40,11 @@ def _has_set(value: Any) -> bool:
     if kind in _SETS:
         return True
     if kind is dict:
-        return any(_has_set(item) for item in value.values())
-    return (kind is list or kind is tuple) and any(_has_set(item) for item in value)
+        value = value.values()
+    elif kind is not list and kind is not tuple:
+        return False
+    # The type is asked here, too: most items are scalars, and a call costs more.
+    return any(type(item) in _CONTAINERS and _has_set(item) for item in value)
 
 
 def _sorted_sets(value: Any) -> Any:
