@@ -40,7 +40,7 @@ class CassetteFormatError(CassetteError, ValueError):
         *,
         report: Any = None,
     ) -> None:
-        self.path = None if path is None else str(path)
+        self.path: str | None = None if path is None else str(path)
         self.line = line
         self.reason = reason
         self.report = report
@@ -68,7 +68,7 @@ class CassetteWriteError(CassetteError):
     """
 
     def __init__(self, path: object, reason: str) -> None:
-        self.path = str(path)
+        self.path: str = str(path)
         self.reason = reason
         super().__init__(f"cannot write {self.path}: {reason}; the file there is unchanged")
 
@@ -165,7 +165,7 @@ class CassetteMissError(CassetteError):
         self.index = index
         self.mode = mode
         self.expected = expected
-        self.expected_request = None if expected is None else expected.request
+        self.expected_request: Any = None if expected is None else expected.request
         self.actual_request = actual_request
         self.actual_key = actual_key
         self.actual_name = actual_name

@@ -31,10 +31,10 @@ class Ticket:
     def __init__(
         self, number: int, kind: EntryKind, parent: Ticket | ParentRef | None, take: int = 0
     ) -> None:
-        self.number = number
-        self.take = take
+        self.number: int = number
+        self.take: int = take
         self.kind: EntryKind = kind
-        self.parent = parent
+        self.parent: Ticket | ParentRef | None = parent
         self.record: dict[str, Any] | None = None
 
 

@@ -17,7 +17,7 @@ from otel_cassette.clients.http_exchange import UNREAD, is_provider
 from otel_cassette.model.entry import CassetteHeader
 from otel_cassette.otel.journaling import SpooledRecording
 from otel_cassette.otel.source import CassetteSource
-from otel_cassette.session import SessionBlock
+from otel_cassette.session import Session, SessionBlock
 from otel_cassette.store import Ticket
 
 PREFIX = "recorded-"
@@ -34,11 +34,11 @@ class ProcessRecording:
     """
 
     def __init__(self, folder: Path, token: str, tell: Callable[[CallLine], None]) -> None:
-        self.cassette = Cassette()
+        self.cassette: Cassette = Cassette()
         # The journal under the block is written to disk by a spool of our own, which a forked
         # process exchanges for its own; the block knows of no file.
         self._block: SessionBlock = self.cassette.recording()
-        self.session = self._block.session
+        self.session: Session = self._block.session
         self._folder = folder
         self._spool: SpooledRecording | None = None
         self.hosts: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class ProcessRecording:
     def _begin(self, token: str, tell: Callable[[CallLine], None]) -> None:
         self._tell = tell
         self._entered_calls = 0
-        self.path = self._folder / f"{PREFIX}{token}.jsonl"
+        self.path: Path = self._folder / f"{PREFIX}{token}.jsonl"
         playback = self.session.playback
         redactor = playback.redactor
         header = CassetteHeader(redact=() if redactor is None else tuple(redactor.to_header()))

@@ -143,7 +143,7 @@ class ProcessReplay:
             allow_partial=settings.allow_partial,
             span=False,  # it would begin before the program has a tracer provider: see `providers.py`
         )
-        self.session = self._block.session
+        self.session: Session = self._block.session
         self.session.source = settings.source
         self._calls_before = 0
         self._guard = NetworkGuard(tuple(settings.allow_hosts))

@@ -437,7 +437,7 @@ class Cassette(CassetteState):
         self._journal.replace(records)
         self._own = self._playback(self._options)
         self._source = assembly.metadata.get("trace_id") or source
-        self.report = assembly.report
+        self._set_report(assembly.report)
 
     def _adopt(
         self,

@@ -93,6 +93,9 @@ class CassetteState:
             return list(records)
         return [mask_record(record, self._redactor) for record in records]
 
+    def _set_report(self, report: Any) -> None:
+        self.report = report
+
     # -- what is recorded -----------------------------------------------------------------------
 
     @property

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from otel_cassette.clients.http_exchange import being_sent, find_exchange
 
-logger = logging.getLogger("otel_cassette")
+logger: logging.Logger = logging.getLogger("otel_cassette")
 
 _REMEDY = (
     "is made with aiohttp, which is neither answered nor recorded: let the client use httpx2 or httpx "

@@ -36,7 +36,7 @@ from otel_cassette.session.provider_keys import DUMMY_KEY
 from otel_cassette.wire import CODECS, find_codec
 from otel_cassette.wire.protocol import ErrorAnswer, StreamEvent, WireCodec
 
-logger = logging.getLogger("otel_cassette")
+logger: logging.Logger = logging.getLogger("otel_cassette")
 
 _PROVIDER_HOSTS = (
     "api.openai.com",

@@ -22,7 +22,7 @@ from otel_cassette.session import Step
 from otel_cassette.session.failures import failure_of
 from otel_cassette.wire.protocol import WireCodec
 
-logger = logging.getLogger("otel_cassette")
+logger: logging.Logger = logging.getLogger("otel_cassette")
 
 _ERROR_TYPES = {
     400: "BadRequestError",

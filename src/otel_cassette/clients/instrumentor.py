@@ -23,7 +23,7 @@ from otel_cassette.clients import aiohttp_guard, httpx_transport, requests_adapt
 from otel_cassette.session.context import open_sessions
 from otel_cassette.session.provider_keys import transport_added, transport_removed
 
-logger = logging.getLogger("otel_cassette")
+logger: logging.Logger = logging.getLogger("otel_cassette")
 
 _OURS = "_otel_cassette_original"
 _IN_PROCESS = frozenset(

@@ -108,16 +108,16 @@ class LiveCall:
         self.kind: EntryKind = kind
         self._supply: Callable[[], Any] | None = plain if callable(plain) else None
         self._plain = None if callable(plain) else plain
-        self.name = name
-        self.scope = scope
-        self.parent = parent
-        self.inside_unknown = inside_unknown
-        self.path = path
-        self.claim = claim
-        self.span_id = span_id
-        self.caller = caller
-        self.task = task
-        self.trace_id = trace_id
+        self.name: str | None = name
+        self.scope: Scope | None = scope
+        self.parent: ParentRef | None = parent
+        self.inside_unknown: bool = inside_unknown
+        self.path: tuple[str, ...] = path
+        self.claim: int | None = claim
+        self.span_id: str | None = span_id
+        self.caller: str | None = caller
+        self.task: int | None = task
+        self.trace_id: str | None = trace_id
         self.raw = raw
         self._canonical: CanonicalRequest | None = None
 
@@ -154,7 +154,7 @@ class Comparer:
         redact: Callable[[Any], Any] | None = None,
         may_hold_secret: Callable[[str], bool] | None = None,
     ) -> None:
-        self.rules = rules or ComparisonRules()
+        self.rules: ComparisonRules = rules or ComparisonRules()
         self._redact = redact
         self._may_hold_secret = may_hold_secret
 

@@ -41,11 +41,13 @@ class Item:
     )
 
     def __init__(self, place: int, record: CassetteEntry | CassetteFailure) -> None:
-        self.place = place
-        self.entry = record if isinstance(record, CassetteEntry) else None
-        self.failure = record if isinstance(record, CassetteFailure) else None
-        self.failed_place = 0
-        self.consumed = False
+        self.place: int = place
+        self.entry: CassetteEntry | None = record if isinstance(record, CassetteEntry) else None
+        self.failure: CassetteFailure | None = (
+            record if isinstance(record, CassetteFailure) else None
+        )
+        self.failed_place: int = 0
+        self.consumed: bool = False
         self.reserved: object | None = None
         self.claimed_by: object | None = None
         self._canonical: CanonicalRequest | None = None
@@ -246,8 +248,8 @@ class Bucket:
     __slots__ = ("_asked", "_by", "_places", "_strands", "all", "left")
 
     def __init__(self, strands: Strands) -> None:
-        self.all = Queue()
-        self.left = 0
+        self.all: Queue = Queue()
+        self.left: int = 0
         self._places: set[int] = set()
         self._strands = strands
         self._by: dict[Hashable, Queue] | None = None

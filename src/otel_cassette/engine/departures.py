@@ -34,11 +34,11 @@ class Departure:
         item: Item | None,
         comparison: Comparison | None,
     ) -> None:
-        self.call = call
-        self.index = index
-        self.mode = mode
-        self.item = item
-        self.comparison = comparison
+        self.call: LiveCall = call
+        self.index: int = index
+        self.mode: str = mode
+        self.item: Item | None = item
+        self.comparison: Comparison | None = comparison
         self.cascade_of: str | None = None
         self.note: str | None = None
         self._made: tuple[Item | None, ReplayDivergence] | None = None

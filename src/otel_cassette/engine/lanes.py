@@ -78,12 +78,14 @@ class Lane:
         self._comparer = comparer
         self._callers = callers
         ordered = sorted(records, key=_order)
-        self.items = [Item(place, record) for place, record in enumerate(ordered)]
+        self.items: list[Item] = [Item(place, record) for place, record in enumerate(ordered)]
         self._strands = Strands(self.items)
         self._failures = [item for item in self.items if item.failure is not None]
         for failed_place, item in enumerate(self._failures):
             item.failed_place = failed_place
-        self.by_index = {i.entry.index: i for i in self.items if i.entry is not None}
+        self.by_index: dict[int, Item] = {
+            i.entry.index: i for i in self.items if i.entry is not None
+        }
         self.arrivals = 0
         self._groups: list[_Group] | None = None
         self._home: dict[int, _Group] = {}

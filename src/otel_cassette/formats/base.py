@@ -43,7 +43,7 @@ class JsonValue:
     __slots__ = ("_plain", "_read", "raw")
 
     def __init__(self, raw: bytes | None = None, plain: Any = None) -> None:
-        self.raw = raw
+        self.raw: bytes | None = raw
         self._plain = plain
         self._read = raw is None
 

@@ -27,10 +27,10 @@ class Reading:
     """What has been read of a source; lives as long as spans of a great one are looked at."""
 
     def __init__(self, is_call: IsCall, run_key: RunKey | None) -> None:
-        self.context = ReadContext()
-        self.store = ChunkStore(self.context)
+        self.context: ReadContext = ReadContext()
+        self.store: ChunkStore = ChunkStore(self.context)
         self.warnings: list[str] = []
-        self.index = Index(keep=True, is_call=is_call, run_key=run_key)
+        self.index: Index = Index(keep=True, is_call=is_call, run_key=run_key)
         self.label: str | None = None
         self._signals: set[str] = set()
         self._unusable = 0

@@ -54,8 +54,8 @@ class TraceFacts:
     )
 
     def __init__(self, trace_id: str) -> None:
-        self.trace_id = trace_id
-        self.start_ns = 0
+        self.trace_id: str = trace_id
+        self.start_ns: int = 0
         self.spans: list[SpanRecord] = []
         # Where in the source its spans stand: (number of a stretch, index of its first span).
         self.order: list[tuple[int, int]] = []
@@ -63,7 +63,7 @@ class TraceFacts:
         self.links: set[str] | None = None
         self.sessions: set[str] | None = None
         self.bare: bool | None = None
-        self.resource = 0
+        self.resource: int = 0
         self.key: Hashable | None = None
 
 
@@ -78,7 +78,7 @@ class Index:
         self.traces: dict[str, TraceFacts] = {}
         self.logs: dict[str, list[LogRecord]] = defaultdict(list)
         self.log_chunks: dict[str, array[int]] = defaultdict(lambda: array("Q"))
-        self.span_count = 0
+        self.span_count: int = 0
         self._is_call = is_call
         self._run_key = run_key
         self._ties: list[Sequence[str]] = []

@@ -37,14 +37,14 @@ class Findings:
     """What a source turned out to hold besides spans, for warnings and for the error if there are none."""
 
     def __init__(self) -> None:
-        self.read = 0
-        self.spans = 0
-        self.unusable = 0
+        self.read: int = 0
+        self.spans: int = 0
+        self.unusable: int = 0
         self.signals: frozenset[str] | set[str] = frozenset()
         self.shapes: dict[str, Shape] = {}
-        self.shaped = 0
+        self.shaped: int = 0
         self.unknown: list[str] = []
-        self.unknowns = 0
+        self.unknowns: int = 0
 
     def take(self, batch: Batch) -> None:
         """Count in a batch of a shape that can be read."""
@@ -80,14 +80,14 @@ class ChunkStore:
     def __init__(self, context: ReadContext) -> None:
         self.context = context
         self.blobs: list[Blob] = []
-        self.findings = Findings()
+        self.findings: Findings = Findings()
         self._blob: array[int] = array("L")
         self._offset: array[int] = array("Q")
         self._size: array[int] = array("Q")
         self._cache: OrderedDict[int, Batch] = OrderedDict()
         self._cached_bytes = 0
         self._open: tuple[Blob, IO[bytes]] | None = None
-        self.spool = Spool()
+        self.spool: Spool = Spool()
         self.texts: dict[str, str] = {}
 
     def __del__(self) -> None:
@@ -256,10 +256,10 @@ class StoredSpan(SpanRecord):
             setattr(self, name, getattr(span, name))
         # Half of what a span takes are texts that others have too.
         same = store.texts
-        self.trace_id = same.setdefault(span.trace_id, span.trace_id)
-        self.name = same.setdefault(span.name, span.name)
+        self.trace_id: str = same.setdefault(span.trace_id, span.trace_id)
+        self.name: str = same.setdefault(span.name, span.name)
         if span.parent_span_id is not None:
-            self.parent_span_id = same.setdefault(span.parent_span_id, span.parent_span_id)
+            self.parent_span_id: str = same.setdefault(span.parent_span_id, span.parent_span_id)
         if len(same) > _MAX_TEXTS:
             same.clear()
         self._store, self._chunk, self._place = store, chunk, place

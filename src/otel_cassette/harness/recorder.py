@@ -41,7 +41,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._begun = 0  # calls so far
         self._order: list[int] = []  # numbers of the calls whose steps stand in the fixture
-        self.fixture = Fixture(session_id, query)
+        self.fixture: Fixture = Fixture(session_id, query)
         self.fixture.query = self._mask(query)
 
     def tool(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:

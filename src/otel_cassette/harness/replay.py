@@ -30,7 +30,7 @@ class ReplayHarness:
     """
 
     def __init__(self, fixtures_dir: str | Path = "fixtures") -> None:
-        self.fixtures_dir = Path(fixtures_dir)
+        self.fixtures_dir: Path = Path(fixtures_dir)
 
     def load(self, session_id: str) -> Fixture:
         """Return the session `<fixtures_dir>/<session_id>.json`.

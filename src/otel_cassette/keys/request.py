@@ -58,13 +58,13 @@ class CanonicalRequest:
     def __init__(
         self, kind: str, name: str | None, fields: dict[str, JSON], scope: Scope, *, masks: bool
     ) -> None:
-        self.kind = kind
-        self.name = name
-        self.fields = fields
-        self.scope = scope
+        self.kind: str = kind
+        self.name: str | None = name
+        self.fields: dict[str, JSON] = fields
+        self.scope: Scope = scope
         self._texts: dict[str, str] = {}
         self._digests: dict[Scope, str] = {}
-        self.is_masked = masks and any(holds_mask(self.text(field)) for field in fields)
+        self.is_masked: bool = masks and any(holds_mask(self.text(field)) for field in fields)
 
     @property
     def key(self) -> str:

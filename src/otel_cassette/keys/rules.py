@@ -47,7 +47,9 @@ class ComparisonRules:
     """
 
     def __init__(self, ignore: Iterable[str] = (), normalize: Iterable[NormalizeRule] = ()) -> None:
-        self.ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+        self.ignore: tuple[str] | tuple[str, ...] = (
+            (ignore,) if isinstance(ignore, str) else tuple(ignore)
+        )
         for pointer in self.ignore:
             if not pointer.startswith("/"):
                 msg = f"ignore={pointer!r}: a JSON pointer starts with '/', as in '/messages/*/parts/0/content'"

@@ -51,7 +51,7 @@ class CassetteSpanExporter(SpanExporter):
         max_entry_bytes: int = DEFAULT_MAX_ENTRY_BYTES,
         redact: Iterable[RuleLike] = DEFAULT_RULES,
     ) -> None:
-        self.troubles = Troubles("CassetteSpanExporter")
+        self.troubles: Troubles = Troubles("CassetteSpanExporter")
         rules = (redact,) if isinstance(redact, str) else tuple(redact)
         self._runs = RunDirectory(
             Path(directory),

@@ -30,7 +30,7 @@ class CassetteLogRecordProcessor(LogRecordProcessor):
 
     def __init__(self, spans: LogCollector | None = None) -> None:
         self._spans = spans
-        self.troubles = Troubles("CassetteLogRecordProcessor")
+        self.troubles: Troubles = Troubles("CassetteLogRecordProcessor")
 
     def on_emit(self, log_record: Any) -> None:
         """Keep a GenAI event of a span that is recorded."""

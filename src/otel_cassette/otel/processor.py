@@ -75,7 +75,7 @@ class CassetteSpanProcessor(SpanProcessor):
         quiet_period_s: float = DEFAULT_QUIET_PERIOD_S,
         redact: Iterable[RuleLike] = DEFAULT_RULES,
     ) -> None:
-        self.troubles = Troubles("CassetteSpanProcessor")
+        self.troubles: Troubles = Troubles("CassetteSpanProcessor")
         self._is_candidate = CandidateTest(
             marker.decode() for dialect in REGISTRY for marker in dialect.markers
         )

@@ -53,8 +53,8 @@ class TraceTake(SpanTake):
         self.root_ended = False
         self.dirty = False
         self.path: Path | None = None
-        self.activity = (-1, -1)
-        self.quiet_since = 0.0
+        self.activity: tuple[int, int] = (-1, -1)
+        self.quiet_since: float = 0.0
 
     def is_quiet(self, now: float, quiet_period_s: float) -> bool:
         """Return whether the root has ended and nothing has come for the quiet period."""
@@ -95,7 +95,7 @@ class RunDirectory:
         self.takes: dict[int, TraceTake] = {}
         self.directory = directory
         self.quiet_period_s = quiet_period_s
-        self.written = 0
+        self.written: int = 0
         self._redactor = redactor
         self._lines = MaskedLines(redactor)
         self._troubles = troubles

@@ -64,7 +64,7 @@ class ReplaySampler(Sampler):
         if on_replay not in ("sample", "delegate"):
             msg = f"on_replay={on_replay!r}: 'sample' or 'delegate'"
             raise ValueError(msg)
-        self.delegate = delegate or ParentBased(ALWAYS_ON)
+        self.delegate: Sampler = delegate or ParentBased(ALWAYS_ON)
         self.on_replay = on_replay
 
     def get_description(self) -> str:

@@ -50,7 +50,7 @@ class Spool:
     def __init__(self, target: Path, header: dict[str, Any]) -> None:
         self.target = target
         self.path: Path | None = None
-        self.bytes_written = 0
+        self.bytes_written: int = 0
         self._header = header
         self._fd = -1
         self._closed = False

@@ -62,9 +62,9 @@ class SpanTake:
         self.opened: dict[int, ReadableSpan] = {}
         # Appended to on every span of a program: bounded by itself, no lock, nothing decoded.
         self.skeletons: deque[Skeleton] = deque(maxlen=MAX_SKELETONS)
-        self.version = 0
+        self.version: int = 0
         self.spool: Spool | None = None
-        self.content_bytes = 0
+        self.content_bytes: int = 0
         self._max_entry_bytes = max_entry_bytes
         self._lock = lock or threading.RLock()
         # What the spool has already: skeletons, and spans that are still open.

@@ -84,7 +84,7 @@ class Prefilter:
     """
 
     def __init__(self, rules: Iterable[RedactionRule]) -> None:
-        self.always = False
+        self.always: bool = False
         self._min_run = 0
         exact: dict[bytes, None] = {}
         folded: dict[bytes, None] = {}

@@ -54,13 +54,13 @@ class Session:
     """
 
     def __init__(self, owner: Any, playback: Playback) -> None:
-        self.id = secrets.token_hex(4)
+        self.id: str = secrets.token_hex(4)
         self.owner = owner
         self.playback = playback
         self.poisoned: CassetteMissError | None = None
-        self.is_open = False
-        self.is_recording = playback.mode == "record"
-        self.span_content = not content_capture_is_off()
+        self.is_open: bool = False
+        self.is_recording: bool = playback.mode == "record"
+        self.span_content: bool = not content_capture_is_off()
         self.faults: list[str] = []
         self.claims: dict[tuple[EntryKind, int], object] = {}
         self.bare_tracestate: TraceState | None = None

@@ -32,7 +32,7 @@ class NetworkGuard:
     """
 
     def __init__(self, allow_hosts: tuple[str, ...] = ()) -> None:
-        self.allow_hosts = frozenset(host.lower() for host in allow_hosts)
+        self.allow_hosts: frozenset[str] = frozenset(host.lower() for host in allow_hosts)
         self.refused: Counter[str] = Counter()
         self._resolved: set[str] = set()
 

@@ -68,10 +68,10 @@ class Step:
         decision: Decision | None,
         ticket: Ticket | None,
     ) -> None:
-        self.playback = playback
-        self.call = call
-        self.decision = decision
-        self.ticket = ticket
+        self.playback: Playback = playback
+        self.call: LiveCall = call
+        self.decision: Decision | None = decision
+        self.ticket: Ticket | None = ticket
         self.site: CallSite | None = None
         self.source: EntrySource | None = None
         self.action = "record" if decision is None else decision.action
@@ -173,11 +173,11 @@ class Playback:
         watcher: Watcher | None = None,
     ) -> None:
         self.journal = journal
-        self.options = options
+        self.options: PlaybackOptions = options
         self.redactor = redactor
         self.masked: Counter[str] = Counter()
         self._masked_records = 0
-        self.comparer = Comparer(
+        self.comparer: Comparer = Comparer(
             rules,
             None if redactor is None else redactor.json,
             None if redactor is None else redactor.may_match,

@@ -139,7 +139,7 @@ class Assembly:
 
     def __init__(self) -> None:
         self.chunks: list[dict[str, Any]] = []
-        self.is_complete = False
+        self.is_complete: bool = False
         self._head: dict[str, Any] = {}
         self._items: dict[int, dict[str, Any]] = {}
 

@@ -39,7 +39,7 @@ class Telemetry:
     """
 
     def __init__(self, folder: Path, otlp_url: str | None = None) -> None:
-        self.provider = TracerProvider(
+        self.provider: TracerProvider = TracerProvider(
             resource=Resource.create({"service.name": SERVICE}),
             # The default of 128 is too few for the messages that some instrumentations flatten.
             span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
