@@ -21,6 +21,7 @@ from otel_cassette import (
     CASSETTE_VERSION,
     Cassette,
     CassetteEntry,
+    CassetteError,
     CassetteFailure,
     llm_key,
     tool_key,
@@ -508,3 +509,11 @@ def test_the_page_names_every_field() -> None:
     named = set(re.findall(r"^\| `([a-z_]+)`", PAGE, re.MULTILINE))
     fields = set(CassetteEntry.model_fields) | set(CassetteFailure.model_fields)
     assert fields | {"messages_from"} <= named
+
+
+def test_a_lambda_cannot_be_named_by_a_file(tmp_path: Path) -> None:
+    """Another lambda would pass for it at the load, and make anything equal."""
+    cassette = Cassette(normalize=[lambda request: request])
+    with pytest.raises(CassetteError, match="write it as a function"):
+        cassette.save(tmp_path / "calls.jsonl")
+    assert not (tmp_path / "calls.jsonl").exists()

@@ -289,6 +289,10 @@ class Cassette(CassetteState):
         return SpooledRecording(self._journal, self._redactor, path, self._header())
 
     def _header(self) -> CassetteHeader:
+        try:
+            normalize = self._rules.to_header()
+        except ValueError as error:
+            raise CassetteError(str(error)) from error
         redact = () if self._redactor is None else tuple(self._redactor.to_header())
         return CassetteHeader.model_validate(
             {
@@ -297,7 +301,7 @@ class Cassette(CassetteState):
                 if self._redactor is None
                 else self._redactor.json(self.metadata),
                 "ignore": self._rules.ignore,
-                "normalize": self._rules.to_header(),
+                "normalize": normalize,
                 "redact": redact,
             }
         )

@@ -75,7 +75,15 @@ class ComparisonRules:
         return {k: v for k, v in result.items() if v not in (None, [], {})}
 
     def to_header(self) -> tuple[JSON, ...]:
-        """Return the normalising rules as JSON: patterns in full, functions by name."""
+        """Return the normalising rules as JSON: patterns in full, functions by name.
+
+        Raises:
+            ValueError: For a lambda: every lambda has one name, so a load could not tell which it was.
+        """
+        for rule in self.normalize:
+            if rule_name(rule).endswith("<lambda>"):
+                msg = "normalize holds a lambda, which a file cannot name: write it as a function (def)"
+                raise ValueError(msg)
         return tuple(
             {"pattern": rule.pattern, "replacement": rule.replacement}
             if isinstance(rule, RegexRule)

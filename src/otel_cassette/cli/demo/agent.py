@@ -20,7 +20,7 @@ You are the refund desk of a small bookshop.
 Look the order up before you decide anything.
 Refund up to 50 EUR yourself; leave more to a colleague.
 Answer in one friendly sentence."""
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {
         "name": "lookup_order",
         "description": "What the shop knows of an order.",
