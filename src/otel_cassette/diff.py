@@ -175,7 +175,7 @@ class ReplayDivergence(BaseModel):
         note: What else is known, in a sentence.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     kind: EntryKind
     index: int

@@ -14,7 +14,7 @@ import functools
 import json
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -231,9 +231,13 @@ def _current(span: Span) -> Iterator[Span]:
 
     The end of an iterator is caught inside the block: it is no failure of the span.
     """
-    with trace.use_span(
-        span, end_on_exit=False, record_exception=False, set_status_on_exception=False
-    ):
+    # Without a provider the span has no context: the one around it must stay current.
+    current: AbstractContextManager[Any] = nullcontext()
+    if span.get_span_context().is_valid:
+        current = trace.use_span(
+            span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+        )
+    with current:
         try:
             yield span
         except Exception as error:

@@ -46,7 +46,7 @@ class ParentRef:
 
 
 class _Stored(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
 
     @classmethod
     def trusted(cls, fields: dict[str, Any]) -> Self:

@@ -68,7 +68,7 @@ class LLMRequest(BaseModel):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="allow", defer_build=True, ser_json_inf_nan="constants"
+        frozen=True, extra="allow", ser_json_inf_nan="constants"
     )
 
     operation: str | None = None
@@ -145,7 +145,7 @@ class LLMResponse(BaseModel):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="allow", defer_build=True, ser_json_inf_nan="constants"
+        frozen=True, extra="allow", ser_json_inf_nan="constants"
     )
 
     id: str | None = None

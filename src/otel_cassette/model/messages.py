@@ -21,7 +21,7 @@ class Record(BaseModel):
     """Base of the wire-shaped records: frozen, unknown fields are kept."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="allow", defer_build=True, ser_json_inf_nan="constants"
+        frozen=True, extra="allow", ser_json_inf_nan="constants"
     )
 
 

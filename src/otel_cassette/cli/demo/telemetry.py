@@ -94,7 +94,10 @@ class _Backend(SpanExporter):
         self._exporter = OTLPSpanExporter(endpoint=self.url, timeout=_TIMEOUT_S)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = self._exporter.export(spans)
+        try:
+            result = self._exporter.export(spans)
+        except OSError:  # older exporters let a refused connection through
+            result = SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             self.sent += len(spans)
         else:
