@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -489,3 +490,29 @@ def test_a_tool_is_called_alike_whichever_way_its_arguments_were_captured(
 def test_arguments_that_are_no_object_are_an_error(captured: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         _ = ToolCallPart(name="refund", arguments=captured).parsed_arguments
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"usage": {"input_tokens": 3, "details": {"cached": 1}}},
+        {"raw": {"object": "chat.completion"}},
+        {"choices": [{"message": {"role": "assistant", "content": "hi"}, "logprobs": {"a": [1]}}]},
+        {"usage": {"input_tokens": 3}},
+    ],
+)
+def test_what_a_caller_does_to_an_answer_never_reaches_the_recording(extra: Any) -> None:
+    choices = [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]
+    entry = CassetteEntry(
+        kind="llm", index=0, request={"messages": "q"}, response={"choices": choices, **extra}
+    )
+    before = copy.deepcopy(entry.response)
+    cassette = Cassette([entry], mode="strict")
+    answer = cassette.wrap_llm().complete("q")
+    for held in (answer.usage, answer.raw, (answer.choices[0].model_extra or {}).get("logprobs")):
+        for value in (held or {}).values():
+            if isinstance(value, dict | list):
+                value.clear()
+        if held:
+            held["changed"] = True
+    assert cassette.entries[0].response == before

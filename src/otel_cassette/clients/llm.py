@@ -33,7 +33,10 @@ from otel_cassette.session.failures import failure_of
 
 RequestLike = LLMRequest | Mapping[str, Any] | Sequence[Any] | str
 
-_FLAT_FIELDS = frozenset({"choices", "id", "model"})
+_FLAT_FIELDS = frozenset({"choices", "id", "model", "usage"})
+_FLAT_CHOICE = frozenset({"message", "finish_reason"})
+_FLAT_MESSAGE = frozenset({"role", "parts"})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 _SDK_TRANSPORTS = {
     "openai": "the OpenAI SDK",
@@ -311,12 +314,17 @@ def _is_flat(response: Mapping[str, Any]) -> bool:
     """Return whether an answer is text alone: the typed view then shares nothing with the recording."""
     if not response.keys() <= _FLAT_FIELDS:
         return False
-    return all(
-        type(value) is str
-        for choice in response.get("choices", ())
-        for part in choice["message"].get("parts", ())
-        for value in part.values()
-    )
+    # Validation makes a dict of its own of `usage`; what stands in it may not be shared either.
+    if any(type(value) not in _SCALARS for value in (response.get("usage") or {}).values()):
+        return False
+    for choice in response.get("choices", ()):
+        message = choice.get("message") or {}
+        if not (choice.keys() <= _FLAT_CHOICE and message.keys() <= _FLAT_MESSAGE):
+            return False
+        for part in message.get("parts", ()):
+            if any(type(value) is not str for value in part.values()):
+                return False
+    return True
 
 
 def end_of_stream(step: Step) -> None:
