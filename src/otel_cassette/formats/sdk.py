@@ -22,7 +22,7 @@ from otel_cassette.model.span import (
 )
 
 _STATUS: Mapping[int, StatusCode] = {0: "UNSET", 1: "OK", 2: "ERROR"}
-_MAX_KNOWN = 256
+_MAX_KNOWN = 4_096
 _T = TypeVar("_T")
 _resources: dict[int, tuple[Any, Resource]] = {}
 _scopes: dict[int, tuple[Any, Scope]] = {}
@@ -121,8 +121,9 @@ def _scope(scope: Any) -> Scope:
 
 def _remember(known: dict[int, tuple[Any, _T]], thing: Any, made: _T) -> tuple[Any, _T]:
     """Keep a record by the identity of what it was made of, which is kept too: ids are used again."""
-    if len(known) >= _MAX_KNOWN:
-        known.clear()
+    while len(known) >= _MAX_KNOWN:
+        # One by one: to forget all would give a resource in use a second record, and split its runs.
+        known.pop(next(iter(known)), None)
     known[id(thing)] = pair = (thing, made)
     return pair
 
