@@ -16,7 +16,7 @@ from figures import Figures
 from otel_cassette import Cassette, find_divergence
 from otel_cassette.formats import load_trace
 
-CALLS_COMPARED = 7_577
+CALLS_COMPARED = 7_500
 
 
 def test_from_trace_of_60_mb(tmp_path: Path, figures: Figures) -> None:
