@@ -1,44 +1,66 @@
-"""Record N calls, replay them in this fresh process, print the microseconds a replayed call took."""
+"""Record N calls, or replay them, in this fresh process; print the microseconds a call took."""
 
 from __future__ import annotations
 
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from otel_cassette import Cassette, CassetteEntry
+from otel_cassette import Cassette
 
 
-def main(path: str, count: int) -> None:
-    answer = {
-        "choices": [{"message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}]
-    }
-    Cassette(
-        CassetteEntry(
-            kind="llm",
-            index=index,
-            request={"model": "m", "messages": [{"role": "user", "content": f"order {index}"}]},
-            response=answer,
-        )
-        for index in range(count)
-    ).save(path)
+def request(index: int) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": f"order {index}"}]}
+
+
+class Model:
+    """A model that answers at once."""
+
+    def complete(self, _request: object) -> dict[str, Any]:
+        message = {"role": "assistant", "content": "done"}
+        return {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+
+def record(path: str, count: int) -> float:
+    """Record *count* calls as often as it takes; return the seconds of all rounds."""
+    started = time.perf_counter()
+    for _ in range(rounds_of(count)):
+        cassette = Cassette()
+        model = cassette.wrap_llm(Model())
+        for index in range(count):
+            model.complete(request(index))
+    took = time.perf_counter() - started
+    cassette.save(path)
+    return took
+
+
+def replay(path: str, count: int) -> float:
+    """Replay them; return the seconds of all rounds."""
     cassette = Cassette.load(path, match="content")
     model = cassette.wrap_llm()
-    rounds = max(1, 20_000 // count)
     started = time.perf_counter()
-    for _ in range(rounds):
+    for _ in range(rounds_of(count)):
         cassette.rewind()
         for index in range(count):
-            reply = model.complete(
-                {"model": "m", "messages": [{"role": "user", "content": f"order {index}"}]}
-            )
+            reply = model.complete(request(index))
             assert reply.text == "done"
     took = time.perf_counter() - started
     assert not cassette.divergences
-    print(took / (rounds * count) * 1e6)  # noqa: T201 - the result
+    return took
+
+
+def rounds_of(count: int) -> int:
+    return max(1, 20_000 // count)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    action, file, number = (
+        {"record": record, "replay": replay}[sys.argv[1]],
+        sys.argv[2],
+        sys.argv[3],
+    )
+    seconds = action(file, int(number))
+    print(seconds / (rounds_of(int(number)) * int(number)) * 1e6)  # noqa: T201 - the result
