@@ -206,7 +206,7 @@ def _same_call(
         is_related = _is_below(item.span_id, call.span_id, parents) or _is_below(
             call.span_id, item.span_id, parents
         )
-        is_inside = _lies_in(item, call) or _starts_in(call, item)
+        is_inside = _lies_in(item, call) or _starts_in(call, item) or _overlaps(item, call)
         if (answer_id is not None and answer_id == its_id) or (is_related and is_inside):
             found.append(call)
     if len(found) > 1:
@@ -240,6 +240,17 @@ def record_key_of(item: _Item) -> str:
 
 def _lies_in(inner: _Item, outer: _Item) -> bool:
     return outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns
+
+
+def _overlaps(span: _Item, call: _Item) -> bool:
+    """Return whether a tool's span ran beside the call and has its result.
+
+    Callbacks that run in another thread open and end their span a little late.
+    """
+    if span.kind != "tool" or span.start_ns > call.end_ns or call.start_ns > span.end_ns:
+        return False
+    response = call.fields.get("response")
+    return response is not None and span.fields.get("response") == response
 
 
 def _starts_in(inner: _Item, outer: _Item) -> bool:
