@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
+from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -93,3 +95,43 @@ def test_the_span_of_a_diverged_tool_is_marked(
     (span,) = named(exported, "execute_tool lookup_order")
     assert (span.attributes or {})[DIVERGED_ATTR] is True
     assert ran == ["a"]
+
+
+def test_a_tool_and_its_callback_span_are_one_entry(
+    instrument: Callable[[str], None],
+    provider: TracerProvider,
+    exported: InMemorySpanExporter,
+    ran: list[Any],
+) -> None:
+    """Callback instrumentations open spans that are not current while the tool runs."""
+    instrument("langchain")
+
+    @tool
+    async def lookup_order(order_id: str) -> dict[str, str]:
+        """Look up an order."""
+        await asyncio.sleep(0.01)
+        ran.append(order_id)
+        return {"order_id": order_id}
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(
+            lookup_order.ainvoke({"order_id": "A-1"}), lookup_order.ainvoke({"order_id": "A-2"})
+        )
+
+    instrumentor = LangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
+    cassette = Cassette()
+    try:
+        with cassette.recording():
+            first = asyncio.run(both())
+        assert [(e.request, e.response) for e in cassette.entries] == [
+            ({"order_id": "A-1"}, {"order_id": "A-1"}),
+            ({"order_id": "A-2"}, {"order_id": "A-2"}),
+        ]
+        exported.clear()
+        with cassette.replaying(span=False) as session:
+            assert asyncio.run(both()) == first
+    finally:
+        instrumentor.uninstrument()
+    assert (len(ran), session.summary.served) == (2, 2)
+    assert len(named(exported, "lookup_order")) == 2

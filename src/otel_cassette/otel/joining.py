@@ -91,11 +91,16 @@ def join(accounts: Accounts, offsets: Mapping[LaneKey, int]) -> list[Record]:
     absorbed: dict[int, _Item] = {}
     if wrapped:
         taken: set[int] = set()
+        calls = list(wrapped.values())
         for item in told:
-            same = _same_call(item, list(wrapped.values()), parents, taken)
+            same = _same_call(item, calls, parents, taken)
             if same is not None:
                 taken.add(id(same))
                 absorbed[id(item)] = same
+        # Once all are found: where a call was made tells which span is its own, until then.
+        for item in told:
+            if id(item) in absorbed:
+                same = absorbed[id(item)]
                 same.span_id = item.span_id
                 if not item.inferred:
                     same.fields["source"] = _place_of(item)
@@ -206,12 +211,12 @@ def _same_call(
         is_related = _is_below(item.span_id, call.span_id, parents) or _is_below(
             call.span_id, item.span_id, parents
         )
-        is_inside = _lies_in(item, call) or _starts_in(call, item) or _overlaps(item, call)
+        is_inside = _lies_in(item, call) or _starts_in(call, item)
         if (answer_id is not None and answer_id == its_id) or (is_related and is_inside):
             found.append(call)
     if len(found) > 1:
         # Concurrent calls of one place: the one with the same answer, the one in the span itself,
-        # the equal one, else the shortest around the span.
+        # the equal one, that with the span's argument and result, else the shortest around it.
         key = record_key_of(item)
         found.sort(
             key=lambda c: (
@@ -219,10 +224,18 @@ def _same_call(
                 id(c) in taken,
                 c.span_id is None or c.span_id != item.span_id,
                 record_key_of(c) != key,
+                not _has_argument(c, item),
+                c.fields.get("response") != item.fields.get("response"),
                 c.end_ns - c.start_ns,
             )
         )
     return found[0] if found else None
+
+
+def _has_argument(call: _Item, span: _Item) -> bool:
+    """Return whether a span's bare value is an argument of the call: some spans hold no names."""
+    arguments = call.content
+    return isinstance(arguments, Mapping) and span.content in arguments.values()
 
 
 def _answer_id(item: _Item) -> str | None:
@@ -240,17 +253,6 @@ def record_key_of(item: _Item) -> str:
 
 def _lies_in(inner: _Item, outer: _Item) -> bool:
     return outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns
-
-
-def _overlaps(span: _Item, call: _Item) -> bool:
-    """Return whether a tool's span ran beside the call and has its result.
-
-    Callbacks that run in another thread open and end their span a little late.
-    """
-    if span.kind != "tool" or span.start_ns > call.end_ns or call.start_ns > span.end_ns:
-        return False
-    response = call.fields.get("response")
-    return response is not None and span.fields.get("response") == response
 
 
 def _starts_in(inner: _Item, outer: _Item) -> bool:

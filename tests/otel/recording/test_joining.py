@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,3 +237,36 @@ def test_a_second_take_goes_on_after_the_first(tracer: Tracer) -> None:
     with cassette.recording():
         chat(tracer, "one, again")
     assert [question_of(e) for e in cassette.entries] == ["one, again"]
+
+
+def test_two_tools_at_once_whose_spans_hold_bare_values_and_are_not_current(tracer: Tracer) -> None:
+    """As callbacks make them: both spans open around both calls, and none of the calls is in one."""
+    cassette = Cassette()
+    tool = cassette.wrap_tool(lambda order: {"order": order}, name="look_up")
+    with cassette.recording(), tracer.start_as_current_span("agent"):
+        spans = {
+            order: tracer.start_span(
+                "look_up",
+                attributes={
+                    "openinference.span.kind": "TOOL",
+                    "tool.name": "look_up",
+                    "input.value": order,
+                },
+            )
+            for order in ("A-1", "A-2")
+        }
+        for order in ("A-2", "A-1"):
+            tool(order=order)
+            time.sleep(0.002 if order == "A-2" else 0)
+        for order, span in spans.items():
+            span.set_attribute("output.value", json.dumps({"order": order}))
+            span.set_attribute("output.mime_type", "application/json")
+            span.end()
+    assert sorted((e.request["order"], e.response["order"]) for e in cassette.entries) == [
+        ("A-1", "A-1"),
+        ("A-2", "A-2"),
+    ]
+    for entry in cassette.entries:
+        own = spans[entry.request["order"]].get_span_context().span_id
+        assert entry.source is not None
+        assert entry.source.span_id == f"{own:016x}"
