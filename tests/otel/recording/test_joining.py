@@ -242,8 +242,13 @@ def test_a_second_take_goes_on_after_the_first(tracer: Tracer) -> None:
 def test_two_tools_at_once_whose_spans_hold_bare_values_and_are_not_current(tracer: Tracer) -> None:
     """As callbacks make them: both spans open around both calls, and none of the calls is in one."""
     cassette = Cassette()
-    tool = cassette.wrap_tool(lambda order: {"order": order}, name="look_up")
-    with cassette.recording(), tracer.start_as_current_span("agent"):
+
+    def look_up(order: str) -> dict[str, str]:
+        time.sleep(0.005 if order == "A-1" else 0)  # the other's is the shortest around each span
+        return {"order": order}
+
+    tool = cassette.wrap_tool(look_up)
+    with cassette.recording():
         spans = {
             order: tracer.start_span(
                 "look_up",
@@ -255,9 +260,8 @@ def test_two_tools_at_once_whose_spans_hold_bare_values_and_are_not_current(trac
             )
             for order in ("A-1", "A-2")
         }
-        for order in ("A-2", "A-1"):
+        for order in spans:
             tool(order=order)
-            time.sleep(0.002 if order == "A-2" else 0)
         for order, span in spans.items():
             span.set_attribute("output.value", json.dumps({"order": order}))
             span.set_attribute("output.mime_type", "application/json")
