@@ -190,7 +190,7 @@ def test_flags_that_hide_the_start_up_code_are_refused_before_anything_runs(tape
     ],
 )
 def test_other_uses_of_those_letters_are_no_flags(command):
-    refuse_hiding_flags(command)
+    assert refuse_hiding_flags(command) is None
 
 
 def test_hidden_flags_name_the_command():
