@@ -623,3 +623,17 @@ def test_concurrent_misses_do_not_mix(tmp_path: Path) -> None:
     [t.join() for t in threads]
     assert wrong == []
     assert sorted(c.index for c in cassette.calls) == list(range(50))
+
+
+def test_keys_that_are_one_in_json_are_refused() -> None:
+    """The one would silently take the other's place."""
+    cassette = Cassette()
+    tool = cassette.wrap_tool(lambda: {"by": [{1: "a", "1": "b"}]}, name="look_up")
+    with pytest.raises(CassetteError, match=r"'look_up'.*two of the keys"):
+        tool()
+    assert cassette.entries == []
+
+
+def test_redact_none_says_how_to_switch_it_off() -> None:
+    with pytest.raises(TypeError, match=r"redact=\(\) for none"):
+        Cassette(redact=None)  # type: ignore[arg-type]

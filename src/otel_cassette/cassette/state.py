@@ -53,6 +53,11 @@ class CassetteState:
         self.metadata: dict[str, JSON] = dict(metadata or {})
         self.report: Any = None
         self._rules = ComparisonRules(ignore, normalize)
+        if redact is None:
+            msg = (
+                "redact=None: give rules, redact=() for none, or leave it out for the default ones"
+            )
+            raise TypeError(msg)
         rules = (redact,) if isinstance(redact, str) else tuple(redact)
         self._redactor = Redactor(rules) if rules else None
         self._options = PlaybackOptions(

@@ -23,28 +23,37 @@ def to_plain(value: Any) -> JSON:
     one changes from process to process, and a call would not equal its recording.
 
     Raises:
-        ValueError: When pydantic cannot; the message names the type.
+        ValueError: When pydantic cannot, the message names the type; when two keys of a dict have
+            one text, as 1 and "1" have.
     """
     if type(value) in _SCALARS:
         return value
     try:
         plain = to_jsonable_python(value)
-        return to_jsonable_python(_sorted_sets(value)) if _has_set(value) else plain
+        return to_jsonable_python(_sorted_sets(value)) if _has_set(value, plain) else plain
     except (PydanticSerializationError, UnicodeDecodeError, RecursionError) as error:
         text = str(error) or type(error).__name__
         raise ValueError(text) from error
 
 
-def _has_set(value: Any) -> bool:
+def _has_set(value: Any, plain: JSON) -> bool:
+    """Return whether a set stands in *value*, and see that *plain*, made of it, lost no key."""
     kind = type(value)
     if kind in _SETS:
         return True
     if kind is dict:
-        value = value.values()
+        if len(plain) < len(value):
+            msg = f"two of the keys {list(value)!r:.80} are one in JSON, whose keys are texts"
+            raise ValueError(msg)
+        value, plain = value.values(), plain.values()
     elif kind is not list and kind is not tuple:
         return False
+    found = False
     # The type is asked here, too: most items are scalars, and a call costs more.
-    return any(type(item) in _CONTAINERS and _has_set(item) for item in value)
+    for item, made in zip(value, plain, strict=True):
+        if type(item) in _CONTAINERS:
+            found = _has_set(item, made) or found
+    return found
 
 
 def _sorted_sets(value: Any) -> Any:
