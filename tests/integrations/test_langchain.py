@@ -120,11 +120,13 @@ def test_recording_and_replaying_give_the_same_messages(ran: list[dict[str, Any]
     cassette = Cassette()
     with cassette.recording():
         first = asyncio.run(run())
-    assert [(e.kind, e.name, e.request) for e in cassette.entries] == [
+    *looked_up, last = [(e.kind, e.name, e.request) for e in cassette.entries]
+    # The two of one turn run in threads of an executor: either may come first.
+    assert sorted(looked_up, key=str) == [
         ("tool", "lookup_order", {"order_id": "A-1"}),
         ("tool", "lookup_order", {"order_id": "A-2"}),
-        ("tool", "refund", {"order_id": "A-1", "amount": 5}),
     ]
+    assert last == ("tool", "refund", {"order_id": "A-1", "amount": 5})
     assert len(ran) == 3
     with cassette.replaying() as session:
         assert asyncio.run(run()) == first
