@@ -125,10 +125,8 @@ def test_a_tool_and_its_callback_span_are_one_entry(
         with cassette.recording():
             first = asyncio.run(both())
         # The handler of each runs in a thread before its tool: either may come first.
-        assert sorted((e.request["order_id"], e.response["order_id"]) for e in cassette.entries) == [
-            ("A-1", "A-1"),
-            ("A-2", "A-2"),
-        ]
+        pairs = sorted((e.request["order_id"], e.response["order_id"]) for e in cassette.entries)
+        assert pairs == [("A-1", "A-1"), ("A-2", "A-2")]
         exported.clear()
         with cassette.replaying(span=False) as session:
             assert asyncio.run(both()) == first
