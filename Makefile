@@ -45,7 +45,7 @@ format: $(DEV) ## put the code into shape, with the fixes that are safe
 	$(BIN)/ruff format .
 
 bench: $(BENCH) ## the benchmarks, with other record-and-replay libraries beside us
-	$(BIN)/python -m pytest tests/benchmarks --override-ini timeout=0 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/benchmarks/bench_*.py --override-ini timeout=0 $(PYTEST_ARGS)
 
 backends: ## build a Collector and Jaeger into .cache/bin (needs Go; minutes the first time)
 	scripts/build_backends.sh

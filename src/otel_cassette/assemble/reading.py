@@ -122,22 +122,28 @@ def _claiming(span: SpanRecord, dialects: Sequence[Dialect]) -> Dialect | None:
     if name.startswith(OWN_PREFIX):
         return None
     # One look for all markers together: it settles the spans that are no calls.
-    markers, texts = _all_markers(tuple(d.markers for d in dialects))
-    if not span.may_hold(*markers) and not any(text in name for text in texts):
+    markers = _all_markers(tuple([d.markers for d in dialects]))
+    if not span.may_hold(*markers) and not _stands_in(name, markers):
         return None
     for dialect in dialects:
-        held = span.may_hold(*dialect.markers) or any(m.decode() in name for m in dialect.markers)
+        held = span.may_hold(*dialect.markers) or _stands_in(name, dialect.markers)
         if held and dialect.claims(span):
             return dialect
     return None
 
 
 @lru_cache(maxsize=16)
-def _all_markers(
-    markers: tuple[tuple[bytes, ...], ...],
-) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
-    every = tuple(dict.fromkeys(marker for group in markers for marker in group))
-    return every, tuple(marker.decode() for marker in every)
+def _all_markers(markers: tuple[tuple[bytes, ...], ...]) -> tuple[bytes, ...]:
+    return tuple(dict.fromkeys(marker for group in markers for marker in group))
+
+
+def _stands_in(name: str, markers: tuple[bytes, ...]) -> bool:
+    return any(map(name.__contains__, _texts(markers)))
+
+
+@lru_cache(maxsize=64)
+def _texts(markers: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(marker.decode() for marker in markers)
 
 
 def span_line(

@@ -28,7 +28,7 @@ from otel_cassette.clients.http_recording import RealCall
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
 from otel_cassette.clients.llm import end_of_stream
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
-from otel_cassette.keys.text import request_text
+from otel_cassette.keys.text import plain_text
 from otel_cassette.model.entry import MODEL_KINDS
 from otel_cassette.session import Session, Step, current_session, inside
 from otel_cassette.session.context import open_sessions
@@ -266,7 +266,7 @@ class _Call:
         except CassetteFormatError as error:
             logger.warning("a request is compared as it is: %s", error)
             plain = {"extra": dict(self._payload)}
-        raw = None if playback.mode == "record" else request_text(codec.kind, None, plain)
+        raw = None if playback.mode == "record" else plain_text(None, plain)
         return playback.begin(codec.kind, plain, raw=raw, inside=around)
 
     def _again(self, step: Step, answer: Any) -> Outcome:

@@ -54,12 +54,13 @@ class Library:
         headers = dict(answer.headers)
         if answer.pieces is None:
             headers["content-length"] = str(len(answer.body))
-        pieces = iter((answer.body,)) if answer.pieces is None else answer.pieces
+        if answer.pieces is None and stream is self.sync_stream:
+            body = self.module.ByteStream(answer.body)
+        else:
+            pieces = iter((answer.body,)) if answer.pieces is None else answer.pieces
+            body = stream(pieces, self.module.RemoteProtocolError, request)
         return self.module.Response(
-            answer.status,
-            headers=headers,
-            stream=stream(pieces, self.module.RemoteProtocolError, request),
-            extensions={"http_version": b"HTTP/1.1"},
+            answer.status, headers=headers, stream=body, extensions={"http_version": b"HTTP/1.1"}
         )
 
     def decoder(self, response: Any) -> Callable[[bytes], bytes]:

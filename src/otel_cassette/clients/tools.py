@@ -15,7 +15,7 @@ from typing import Any
 from otel_cassette.clients.binding import ToolSignature, flavour_of, name_of
 from otel_cassette.clients.generators import AsyncRun, drive
 from otel_cassette.clients.resolve import playback_for
-from otel_cassette.keys.text import request_text
+from otel_cassette.keys.text import plain_text
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure, EntryKind
 from otel_cassette.model.plain import copy_plain
 from otel_cassette.session import InsideBlock, Playback, Step, inside
@@ -68,7 +68,7 @@ class ToolWrapping:
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
         arguments = self._signature.arguments(args, kwargs)
         playback = playback_for(self._own)
-        raw = None if playback.mode == "record" else request_text(self.kind, self.name, arguments)
+        raw = None if playback.mode == "record" else plain_text(self.name, arguments)
         return playback.begin(self.kind, arguments, name=self.name, raw=raw, inside=inside())
 
     def _answer(self, entry: CassetteEntry) -> Any:

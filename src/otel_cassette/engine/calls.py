@@ -57,8 +57,8 @@ class LiveCall:
         kind: `llm`, `tool`, `retrieval` or `embedding`.
         name: Tool or retriever; None for llm and embedding.
         plain: The request as plain JSON; what makes it may be given instead.
-        raw: The text of the request as `request_text` gives it, where that is cheap to have: equal
-            texts need no further comparison.
+        raw: The text of the request (`keys/text.py`), where that is cheap to have: equal texts need
+            no further comparison. Where *plain* is what makes it, `typed_text`; else `plain_text`.
         scope: What is known of it; all of it by default.
         parent: The recorded call inside whose live run it is made; None at the top level.
         inside_unknown: It is made inside a call that has no recorded counterpart.
@@ -77,6 +77,7 @@ class LiveCall:
         "caller",
         "claim",
         "inside_unknown",
+        "is_typed",
         "kind",
         "name",
         "parent",
@@ -119,6 +120,7 @@ class LiveCall:
         self.task: int | None = task
         self.trace_id: str | None = trace_id
         self.raw = raw
+        self.is_typed: bool = self._supply is not None
         self._canonical: CanonicalRequest | None = None
 
     @property

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from otel_cassette.engine.calls import Comparer, LiveCall
 from otel_cassette.keys import CanonicalRequest, Comparison
-from otel_cassette.keys.text import digest_text, request_text
+from otel_cassette.keys.text import plain_text, text_as_typed
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure, EntrySource
 
 if TYPE_CHECKING:
@@ -68,12 +68,16 @@ class Item:
             self._canonical = comparer.recorded(self.record)
         return self._canonical
 
-    def text_digest(self) -> bytes | None:
-        """Return the digest of the request's text; None where equal texts would prove nothing."""
+    def text(self, *, typed: bool) -> bytes | None:
+        """Return the request's text; None where equal texts would prove nothing.
+
+        Args:
+            typed: As that of a typed request, else as that of a plain one.
+        """
         record = self.record
         if record.scope is not None:
             return None
-        return digest_text(request_text(record.kind, record.name, record.request))
+        return text_as_typed(record.request) if typed else plain_text(record.name, record.request)
 
     def forget(self) -> None:
         """Let go of what was made to compare the item: it is consumed."""

@@ -89,8 +89,9 @@ class Lane:
         self.arrivals = 0
         self._groups: list[_Group] | None = None
         self._home: dict[int, _Group] = {}
-        self._texts: dict[bytes, Item | Bucket] | None = None
-        self._text_home: dict[int, Bucket] = {}
+        # By the form of the texts: those of typed requests, those of plain ones.
+        self._texts: dict[bool, dict[bytes, Item | Bucket]] = {}
+        self._text_homes: dict[int, list[Bucket]] = {}
         self._free = 0
         self._low = 0
         self._by_name: dict[str | None, Queue] | None = None
@@ -102,8 +103,8 @@ class Lane:
         item.consumed = True
         if item.place in self._home:
             self._home[item.place].consumed(item)
-        if item.place in self._text_home:
-            self._text_home[item.place].consumed()
+        for bucket in self._text_homes.get(item.place, ()):
+            bucket.consumed()
 
     def take(self, call: LiveCall, found: Found) -> None:
         """Mark what was found for a call as played by it."""
@@ -188,9 +189,10 @@ class Lane:
         """Return an item whose request is the very text of the call's; nothing is normalised."""
         if call.raw is None or call.scope is not None:
             return None
-        if self._texts is None:
-            self._texts = self._index_texts()
-        known = self._texts.get(digest_text(call.raw))
+        index = self._texts.get(call.is_typed)
+        if index is None:
+            index = self._texts[call.is_typed] = self._index_texts(typed=call.is_typed)
+        known = index.get(digest_text(call.raw))
         if known is None:
             return None
         if isinstance(known, Item):
@@ -205,23 +207,24 @@ class Lane:
             return None
         return Found(chosen[0], comparison, tie=chosen[1], bucket=bucket)
 
-    def _index_texts(self) -> dict[bytes, Item | Bucket]:
+    def _index_texts(self, *, typed: bool) -> dict[bytes, Item | Bucket]:
         """Return the open items by the digest of their text: most stand alone under theirs."""
         index: dict[bytes, Item | Bucket] = {}
         for item in self.items:
-            digest = None if item.consumed else item.text_digest()
-            if digest is None:
+            text = None if item.consumed else item.text(typed=typed)
+            if text is None:
                 continue
+            digest = digest_text(text)
             known = index.setdefault(digest, item)
             if known is item:
                 continue
             if isinstance(known, Item):
                 bucket = index[digest] = Bucket(self._strands)
                 bucket.add(known)
-                self._text_home[known.place] = bucket
+                self._text_homes.setdefault(known.place, []).append(bucket)
                 known = bucket
             known.add(item)
-            self._text_home[item.place] = known
+            self._text_homes.setdefault(item.place, []).append(known)
         return index
 
     def _all_groups(self) -> list[_Group]:

@@ -17,7 +17,6 @@ from otel_cassette.engine.choice import Found, Item
 from otel_cassette.engine.departures import Departure
 from otel_cassette.engine.lanes import SAME_TEXT, Lane
 from otel_cassette.keys import Comparison, compare
-from otel_cassette.keys.text import request_text
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure, EntryKind, ParentRef
 
 JSON = Any
@@ -350,11 +349,10 @@ def _is_open(item: Item) -> bool:
 
 
 def _is_same_text(item: Item, call: LiveCall) -> bool:
-    """Return whether both requests are one JSON text: then they are equal in any form."""
-    record = item.record
-    if call.raw is None or record.scope is not None or call.scope is not None:
+    """Return whether both requests are one text: then they are equal in any form."""
+    if call.raw is None or call.scope is not None:
         return False
-    return call.raw == request_text(record.kind, record.name, record.request)
+    return call.raw == item.text(typed=call.is_typed)
 
 
 def _peeked(comparison: Comparison) -> Peek:

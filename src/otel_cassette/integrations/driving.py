@@ -12,7 +12,7 @@ from typing import Any
 from otel_cassette.clients.binding import checked
 from otel_cassette.clients.tools import Clock
 from otel_cassette.errors import CassetteError, CassetteMissError
-from otel_cassette.keys.text import request_text
+from otel_cassette.keys.text import plain_text
 from otel_cassette.model.entry import CassetteFailure, RecordedFailure
 from otel_cassette.model.plain import copy_plain
 from otel_cassette.session import InsideBlock, Step, current_session, inside, open_sessions
@@ -117,7 +117,7 @@ class ToolCall:
         if outer is not None and self._is_the_same(outer, arguments):
             return None
         playback = session.playback
-        raw = None if playback.mode == "record" else request_text("tool", self.name, arguments)
+        raw = None if playback.mode == "record" else plain_text(self.name, arguments)
         step = playback.begin("tool", arguments, name=self.name, raw=raw, inside=outer)
         if step.action == "raise":
             decision = step.decision

@@ -1,7 +1,9 @@
 """The text of a request, for the quick test that two requests are one and the same.
 
-Lives here: the one form in which recorded and live requests are written for that test. Equal texts
-are equal requests in any canonical form; unequal texts prove nothing. Not here: canonical JSON.
+Lives here: the two forms in which recorded and live requests are written for that test: MessagePack
+of plain requests, and the JSON that a typed request is written as (making it plain first would take
+longer). Texts of one form that are equal are requests that are equal in any canonical form; unequal
+texts prove nothing. Not here: canonical JSON.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ import hashlib
 import json
 from typing import Any
 
+import msgspec
 from pydantic_core import to_json
 
-from otel_cassette.model.entry import MODEL_KINDS
 from otel_cassette.model.llm import LLMRequest
 
 JSON = Any
@@ -24,16 +26,18 @@ _EMPTY: dict[str, JSON] = {
 _ORDER = tuple(LLMRequest.model_fields)
 
 
-def request_text(kind: str, name: str | None, plain: JSON) -> bytes:
-    """Return the text of a request given as plain JSON; as `typed_text` gives it for a typed one."""
-    if kind in MODEL_KINDS and name is None and isinstance(plain, dict):
-        known = {
-            f: plain[f] if f in plain else _EMPTY[f] for f in _ORDER if f in plain or f in _EMPTY
-        }
-        if len(known) < len(plain) + len(_EMPTY):
-            known.update(plain)
-        return _text(known)
-    return b"%s(%s)" % ((name or "").encode("utf-8", "surrogatepass"), _text(plain))
+_pack = msgspec.msgpack.Encoder().encode
+_NO_MESSAGEPACK = b"\xc1"  # the one byte that MessagePack never uses
+
+
+def plain_text(name: str | None, plain: JSON) -> bytes:
+    """Return the text of a plain request, and of the name of what is called."""
+    named = plain if name is None and type(plain) is dict else [name, plain]
+    try:
+        return _pack(named)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        # Half a surrogate pair, a number of more than 64 bits, nesting without end.
+        return _NO_MESSAGEPACK + _json_text(named)
 
 
 def typed_text(request: LLMRequest) -> bytes:
@@ -41,10 +45,21 @@ def typed_text(request: LLMRequest) -> bytes:
     try:
         return request.__pydantic_serializer__.to_json(request, exclude_none=True)
     except ValueError:
-        return request_text("llm", None, request.to_json())
+        return text_as_typed(request.to_json())
 
 
-def _text(plain: JSON) -> bytes:
+def text_as_typed(plain: JSON) -> bytes:
+    """Return the text of a plain model request as `typed_text` gives it for a typed one."""
+    if not isinstance(plain, dict):
+        return _json_text(plain)
+    known = {f: plain[f] if f in plain else _EMPTY[f] for f in _ORDER if f in plain or f in _EMPTY}
+    if len(known) < len(plain) + len(_EMPTY):
+        known.update(plain)
+    return _json_text(known)
+
+
+def _json_text(plain: JSON) -> bytes:
+    """Return JSON as bytes, in the order it has; lone surrogates are escaped."""
     try:
         return to_json(plain)
     except ValueError:  # half a surrogate pair, which has no UTF-8 form

@@ -33,13 +33,17 @@ class ToolDefinition(Record):
         return unwrap_tool(value) if isinstance(value, Mapping) else value
 
 
+_SCHEMA_ALIASES = ("input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
+
+
 def unwrap_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool definition of any provider as `{"type", "name", "description", "parameters"}`."""
     function = tool.get("function")
-    if isinstance(function, Mapping):
-        tool = {**{k: v for k, v in tool.items() if k != "function"}, **function}
     flat = dict(tool)
-    for alias in ("input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"):
+    if isinstance(function, Mapping):
+        del flat["function"]
+        flat.update(function)
+    for alias in _SCHEMA_ALIASES:
         if alias in flat:
             schema = flat.pop(alias)
             if flat.get("parameters") is None:

@@ -21,7 +21,8 @@ from otel_cassette.otel.late import LATE
 from otel_cassette.otel.live import LIVE, Located
 from otel_cassette.otel.troubles import note
 from otel_cassette.session import Playback, Session, Step, marks, names
-from otel_cassette.session.marks import CallSite
+from otel_cassette.session.callers import NOBODY, Caller
+from otel_cassette.session.marks import NOWHERE, CallSite
 
 
 class LiveWatcher:
@@ -30,20 +31,26 @@ class LiveWatcher:
     Without a processor nothing is known but the current span: then that one is marked.
     """
 
-    def site(self, playback: Playback, kind: EntryKind, name: str | None) -> CallSite:
+    def site(
+        self, playback: Playback, kind: EntryKind, name: str | None, caller: Caller
+    ) -> CallSite:
         """Return where a call stands that is made here and now."""
+        if caller is NOBODY and LIVE.is_empty:
+            return NOWHERE
         session: Session | None = playback.session
         try:
             return _site(session, kind, name)
         except Exception as error:  # noqa: BLE001 - telemetry raises nothing into the user's call
             note("finding the span of a call", error, lost="it is not marked", session=session)
-            return CallSite()
+            return NOWHERE
 
     def decided(self, step: Step, site: CallSite, divergence: ReplayDivergence | None) -> None:
         """Mark what became of the call."""
+        decision = step.decision
+        if divergence is None and (decision is None or not decision.flags):
+            return
         session: Session | None = step.playback.session
         try:
-            decision = step.decision
             if decision is not None and "tie" in decision.flags and site.is_of_kind:
                 for span in site.spans:
                     span.set_attributes({names.TIE_ATTR: True})
@@ -53,12 +60,7 @@ class LiveWatcher:
             note("marking a diverged call", error, lost="its spans are not marked", session=session)
 
 
-_NOWHERE = CallSite()
-
-
 def _site(session: Session | None, kind: EntryKind, name: str | None) -> CallSite:
-    if LIVE.is_empty and not trace.get_current_span().get_span_context().is_valid:
-        return _NOWHERE
     tools = session.tool_names if session is not None else frozenset[str]()
     located = LIVE.locate(kind, name, tools)
     current = trace.get_current_span()

@@ -19,7 +19,7 @@ from opentelemetry.trace import Span, Tracer, TracerProvider
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.model.entry import EntryKind
 from otel_cassette.session import names
-from otel_cassette.session.callers import current_caller
+from otel_cassette.session.callers import NOBODY, Caller
 
 if TYPE_CHECKING:
     from otel_cassette.session.playback import Playback, Step
@@ -62,11 +62,17 @@ class CallSite:
     is_of_kind: bool = False
 
 
+NOWHERE: Final = CallSite()
+"""Where no span is."""
+
+
 class Watcher(Protocol):
     """Knows the live spans of calls: asked before a call is decided, told afterwards."""
 
-    def site(self, playback: Playback, kind: EntryKind, name: str | None) -> CallSite:
-        """Return where a call stands that is made here and now; raises nothing."""
+    def site(
+        self, playback: Playback, kind: EntryKind, name: str | None, caller: Caller
+    ) -> CallSite:
+        """Return where a call stands that *caller* makes here and now; raises nothing."""
         ...
 
     def decided(self, step: Step, site: CallSite, divergence: ReplayDivergence | None) -> None:
@@ -77,17 +83,17 @@ class Watcher(Protocol):
 class CurrentSpan:
     """The watcher that needs nothing but the API: a call belongs to the current span."""
 
-    def site(self, playback: Playback, kind: EntryKind, name: str | None) -> CallSite:  # noqa: ARG002 - the current span is all it knows
+    def site(
+        self,
+        playback: Playback,  # noqa: ARG002 - the current span is all it knows
+        kind: EntryKind,  # noqa: ARG002 - as above
+        name: str | None,  # noqa: ARG002 - as above
+        caller: Caller,
+    ) -> CallSite:
         """Return the current span's place."""
-        span = trace.get_current_span()
-        context = span.get_span_context()
-        if not context.is_valid:
-            return CallSite()
-        return CallSite(
-            path=current_caller().path,
-            span_id=format(context.span_id, "016x"),
-            spans=[span],
-        )
+        if caller is NOBODY:
+            return NOWHERE
+        return CallSite(caller.path, caller.span_id, spans=[trace.get_current_span()])
 
     def decided(self, step: Step, site: CallSite, divergence: ReplayDivergence | None) -> None:
         """Mark the current span as diverged; one that does not record is left alone."""

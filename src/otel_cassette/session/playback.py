@@ -283,7 +283,7 @@ class Playback:
             step.source = current_caller().source()
             return step
         caller = current_caller()
-        site = self._watcher.site(self, kind, name)
+        site = self._watcher.site(self, kind, name, caller)
         call = LiveCall(
             kind,
             plain,

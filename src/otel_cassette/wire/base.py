@@ -18,6 +18,7 @@ from otel_cassette.wire.answers import covers, make_id
 from otel_cassette.wire.failures import error_answer, miss_answer
 from otel_cassette.wire.protocol import ErrorAnswer, StreamEvent
 
+_CONTENT = (str, list, Mapping)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -56,7 +57,7 @@ class BaseCodec(ABC):
     def accepts(self, body: Any) -> bool:
         """Return whether a body has one of the fields that carry the content of a request."""
         return isinstance(body, Mapping) and any(
-            isinstance(body.get(field), str | list | Mapping) for field in self._content_fields
+            isinstance(body.get(field), _CONTENT) for field in self._content_fields
         )
 
     def is_stream(self, body: Mapping[str, Any], *, path: str | None = None) -> bool:  # noqa: ARG002

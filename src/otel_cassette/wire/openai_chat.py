@@ -30,6 +30,7 @@ _TAKEN = frozenset(
         "response_format",
     }
 )
+_TEXT = (str, type(None))
 _FINISH = {
     "stop": "stop",
     "length": "length",
@@ -124,13 +125,15 @@ class OpenAIChat(BaseCodec):
         self, response: Mapping[str, Any], *, request_body: Mapping[str, Any], seed: str
     ) -> dict[str, Any]:
         """Return the body that answers the request: `raw` where it is one, else made of the parts."""
+        raw = self._own_body(response, _is_body)
+        if raw is not None and _is_complete(raw):
+            return raw
         made = {
             "id": response.get("id") or answers.make_id("chatcmpl-", seed),
             "object": "chat.completion",
             "created": answers.CREATED,
             "model": response.get("model") or request_body.get("model") or "",
         }
-        raw = self._own_body(response, _is_body)
         if raw is not None:
             return _completed(raw, made, response)
         made["choices"] = [
@@ -206,8 +209,7 @@ def _is_body(raw: Mapping[str, Any]) -> bool:
         raw.get("object", "chat.completion") == "chat.completion"
         and isinstance(choices, list)
         and bool(choices)
-        and all(isinstance(c, Mapping) and isinstance(c.get("message"), Mapping) for c in choices)
-        and all(_is_message(c["message"]) for c in choices)
+        and all(map(_is_choice, choices))
     )
 
 
@@ -226,13 +228,19 @@ def _is_same_text(raw: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_message(message: Mapping[str, Any]) -> bool:
-    """A chat message: rebuilt payloads have calls without `function`, or blocks of another API."""
+def _is_choice(choice: Any) -> bool:
+    """One with a chat message: rebuilt ones have calls without `function`, or another API's blocks."""
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(message, Mapping):
+        return False
     calls = message.get("tool_calls") or []
-    texts = all(
-        isinstance(message.get(k), str | None) for k in ("content", "refusal", "reasoning_content")
+    return (
+        isinstance(message.get("content"), _TEXT)
+        and isinstance(message.get("refusal"), _TEXT)
+        and isinstance(message.get("reasoning_content"), _TEXT)
+        and isinstance(calls, list)
+        and all(map(_is_call, calls))
     )
-    return texts and isinstance(calls, list) and all(_is_call(c) for c in calls)
 
 
 def _is_call(call: Any) -> bool:
@@ -246,6 +254,22 @@ def _is_call(call: Any) -> bool:
 
 def _is_chunk(raw: Mapping[str, Any]) -> bool:
     return raw.get("object") == "chat.completion.chunk" and isinstance(raw.get("choices"), list)
+
+
+def _is_complete(raw: Mapping[str, Any]) -> bool:
+    """Return whether a payload has all that `_completed` would add."""
+    usage = raw.get("usage")
+    if not isinstance(usage, Mapping) or "prompt_tokens" not in usage:
+        return False
+    if None in (raw.get("id"), raw.get("object"), raw.get("created"), raw.get("model")):
+        return False
+    for choice in raw["choices"]:
+        message = choice["message"]
+        if not ("role" in message and "content" in message and "index" in choice):
+            return False
+        if not choice.get("finish_reason"):
+            return False
+    return True
 
 
 def _completed(

@@ -121,7 +121,7 @@ NEVER = frozenset(
 """Fields that are no part of a request's meaning: never compared, so never kept."""
 
 
-_EMPTY: tuple[Any, ...] = ([], {}, "")
+_SIZED = (list, dict, str)
 
 
 def merged_body(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,4 +186,4 @@ def request_json(
         "params": params,
         "extra": extra,
     }
-    return {k: v for k, v in fields.items() if v is not None and v not in _EMPTY}
+    return {k: v for k, v in fields.items() if v or (v is not None and not isinstance(v, _SIZED))}

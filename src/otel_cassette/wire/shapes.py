@@ -32,8 +32,10 @@ _PLAIN_ROLES = frozenset({"system", "developer", "user", "assistant"})
 
 def message(role: str, parts: Iterable[Mapping[str, Any]], **rest: Any) -> dict[str, Any]:
     """Return a message of parts; what is None is left out."""
-    kept = {k: v for k, v in rest.items() if v is not None}
-    return {"role": role, "parts": [without_none(p) for p in parts], **kept}
+    made: dict[str, Any] = {"role": role, "parts": [without_none(p) for p in parts]}
+    if rest:
+        made.update(without_none(rest))
+    return made
 
 
 def chat_message(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +44,9 @@ def chat_message(value: Mapping[str, Any]) -> dict[str, Any]:
     is_plain = len(value) == 2 and type(content) is str and type(role) is str
     if is_plain and content and role in _PLAIN_ROLES:
         return {"role": role, "parts": [{"type": "text", "content": content}]}  # most are this
-    rest = {k: v for k, v in value.items() if k not in _CHAT_FIELDS}
+    rest = {}
+    if not _CHAT_FIELDS.issuperset(value):
+        rest = {k: v for k, v in value.items() if k not in _CHAT_FIELDS}
     return message(str(value.get("role") or "user"), message_parts(value), **rest)
 
 
@@ -64,4 +68,6 @@ def tool_definitions(tools: Any) -> list[dict[str, Any]]:
 
 def without_none(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a dict without the keys whose value is None."""
+    if type(value) is dict and None not in value.values():
+        return value.copy()
     return {k: v for k, v in value.items() if v is not None}
