@@ -709,3 +709,62 @@ def test_a_new_take_of_a_tool_replaces_what_was_inside_it() -> None:
     cassette.wrap_tool(lambda x: 30, name="outer")(1)
     assert [e.response for e in cassette.entries] == [30]
     assert cassette.nested == []
+
+
+# -- arguments of any shape ---------------------------------------------------------------------------
+
+
+def never_x(x: Any) -> Any:
+    raise AssertionError("the real tool was called")
+
+
+def deep(levels: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (2**70, 2**70 + 1),
+        ("\ud800", "\ud801"),
+        (deep(60), deep(61)),
+        (1, True),
+        (1, "1"),
+        (None, []),
+        ({}, []),
+        ([None], []),
+        (["named", {}], {"named": {}}),
+    ],
+)
+@pytest.mark.parametrize("match", ["content", "index"])
+def test_arguments_that_look_alike_have_answers_of_their_own(
+    value: Any, other: Any, match: Any
+) -> None:
+    answers = iter(["first", "second"])
+    cassette = Cassette()
+    tool = cassette.wrap_tool(lambda x: next(answers), name="t")
+    assert (tool(value), tool(other)) == ("first", "second")
+
+    again = replayed(cassette, match=match).wrap_tool(never_x, name="t")
+    assert (again(value), again(other)) == ("first", "second")
+
+    swapped = replayed(cassette, match=match)
+    again = swapped.wrap_tool(never_x, name="t")
+    if match == "content":
+        assert (again(other), again(value)) == ("second", "first")
+        assert swapped.divergences == []
+    else:
+        with pytest.raises(CassetteMissError):
+            again(other)
+        assert [d.reason for d in swapped.divergences] == ["request_changed"]
+
+
+def test_arguments_in_another_spelling_are_the_same() -> None:
+    cassette = Cassette()
+    cassette.wrap_tool(lambda x: "kept", name="t")({"a": 1, "b": [2.0]})
+    played = replayed(cassette)
+    assert played.wrap_tool(never_x, name="t")({"b": [2], "a": 1.0}) == "kept"
+    assert played.divergences == []
