@@ -206,6 +206,7 @@ def test_a_fault_of_ours_is_an_error_answer_in_a_replay(
 
     monkeypatch.setattr(http_exchange._Call, "outcome", broken)
     with (
+        pytest.raises(CassetteMissError, match="ZeroDivisionError"),
         played(cassette).replaying(),
         pytest.raises(openai.ConflictError, match="ZeroDivisionError"),
     ):

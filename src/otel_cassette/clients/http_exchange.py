@@ -30,6 +30,7 @@ from otel_cassette.clients.llm import end_of_stream
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
 from otel_cassette.keys.text import plain_text
 from otel_cassette.model.entry import MODEL_KINDS
+from otel_cassette.model.plain import strict_json
 from otel_cassette.session import Session, Step, current_session, inside
 from otel_cassette.session.context import open_sessions
 from otel_cassette.session.provider_keys import DUMMY_KEY
@@ -158,6 +159,7 @@ class Exchange:
             if session is not None and session.is_recording:
                 return None  # the call goes on, unrecorded
             text = f"otel-cassette could not handle this request: {error!r}"
+            self.refuse(text)
             return _error((codec or _ANY).encode_miss(text))
 
     def is_model_call(self, payload: Any) -> bool:
@@ -375,10 +377,10 @@ def _plays_models(session: Session) -> bool:
 
 def _parsed(body: bytes) -> Mapping[str, Any] | None:
     try:
-        payload = from_json(body)
+        payload = from_json(body, allow_inf_nan=False)
     except ValueError:
         try:
-            payload = json.loads(body)  # takes escaped lone surrogates, which SDKs send
+            payload = strict_json(body)  # takes escaped lone surrogates, which SDKs send
         except (ValueError, RecursionError):
             return None
     return payload if isinstance(payload, Mapping) else None

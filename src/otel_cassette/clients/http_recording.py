@@ -18,6 +18,7 @@ from otel_cassette.clients.http_retries import Retries
 from otel_cassette.clients.tools import Clock
 from otel_cassette.errors import CassetteFormatError
 from otel_cassette.model.entry import RecordedFailure
+from otel_cassette.model.plain import strict_json
 from otel_cassette.session import Step
 from otel_cassette.session.failures import failure_of
 from otel_cassette.wire.protocol import WireCodec
@@ -164,7 +165,7 @@ class BodyTally:
     def _enter_body(self, data: bytes) -> None:
         call = self._call
         try:
-            response = call.codec.decode_response(json.loads(data))
+            response = call.codec.decode_response(strict_json(data))
         except (CassetteFormatError, ValueError) as error:
             logger.warning(
                 "an answer of %s is recorded without content: %s", call.codec.name, error
@@ -214,7 +215,7 @@ def is_error_event(data: Any) -> bool:
 def http_failure(status: int | None, data: bytes) -> RecordedFailure:
     """Return an HTTP error as it is recorded: named as the SDKs name it, with its body."""
     try:
-        body: Any = json.loads(data)
+        body: Any = strict_json(data)
     except ValueError:
         body = None
     inner = body.get("error", body) if isinstance(body, Mapping) else None

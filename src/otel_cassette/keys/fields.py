@@ -138,6 +138,9 @@ def canonical_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [_tool(tool) for tool in tools]
 
 
+_NO_MEANING = frozenset({"description", "parameters", "cache_control", "strict"})
+
+
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     flat = unwrap_tool(tool)
     canonical: dict[str, Any] = {"name": flat["name"]}
@@ -147,7 +150,9 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
         canonical["parameters"] = canonical_schema(flat["parameters"])
     kind = flat.get("type")
     if kind not in _PLAIN_TOOL_TYPES:
-        canonical["type"] = kind
+        # A tool that the provider runs: what it is given is all there is of it.
+        rest = {k: v for k, v in flat.items() if v is not None and k not in _NO_MEANING}
+        canonical = {**rest, **canonical}
     return canonical
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from otel_cassette.keys.masks import CUT, MEDIA_TYPES, PLACEHOLDER_PART, media_placeholder
 from otel_cassette.model.chat import content_parts, message_parts
+from otel_cassette.model.plain import strict_json
 
 JSON = Any
 _ROLES = {
@@ -33,13 +34,15 @@ def json_or_text(text: str) -> JSON:
     if not head or head not in '{["-0123456789tfn':
         return text
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        value = strict_json(text)
     except (ValueError, RecursionError):
         return text
+    if type(value) in _NUMBERS and json.dumps(value) != text.strip():
+        return text  # a version (1.10) or a hash (120e3): not what a writer of numbers makes
+    return value
 
 
-def _no_constant(name: str) -> JSON:
-    raise ValueError(name)
+_NUMBERS = (int, float)
 
 
 def canonical_arguments(arguments: JSON) -> JSON:
@@ -194,7 +197,9 @@ def _part(part: Mapping[str, Any] | str) -> dict[str, Any] | None:
         return dict(PLACEHOLDER_PART)
     if kind in MEDIA_TYPES:
         return _media(part)
-    return {k: v for k, v in part.items() if v is not None and k not in ("id", "cache_control")}
+    # A reference is nothing but the id of what it refers to.
+    dropped = ("cache_control",) if kind == "item_reference" else ("id", "cache_control")
+    return {k: v for k, v in part.items() if v is not None and k not in dropped}
 
 
 def _media(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def block_parts(block: Any) -> list[dict[str, Any]]:
 
 def tool_call_part(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool call of any chat shape as a `tool_call` part; arguments stay as they are."""
-    function = call.get("function")
+    function = call.get("function") or call.get("custom")
     inner: Mapping[str, Any] = function if isinstance(function, Mapping) else call
     for key in ("arguments", "args", "input"):
         if key in inner:

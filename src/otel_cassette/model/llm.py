@@ -38,11 +38,12 @@ _SCHEMA_ALIASES = ("input_schema", "inputSchema", "parametersJsonSchema", "param
 
 def unwrap_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool definition of any provider as `{"type", "name", "description", "parameters"}`."""
-    function = tool.get("function")
     flat = dict(tool)
-    if isinstance(function, Mapping):
-        del flat["function"]
-        flat.update(function)
+    for wrapping in ("function", "custom"):
+        inner = tool.get(wrapping)
+        if isinstance(inner, Mapping):
+            del flat[wrapping]
+            flat.update(inner)
     for alias in _SCHEMA_ALIASES:
         if alias in flat:
             schema = flat.pop(alias)

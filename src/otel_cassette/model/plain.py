@@ -1,11 +1,13 @@
 """Python values as plain JSON, and copies of plain JSON.
 
-Lives here: the one conversion of arguments and results. Not here: keys, redaction.
+Lives here: the one conversion of arguments and results, and a reader of JSON that keeps to it. Not
+here: keys, redaction.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -79,3 +81,27 @@ def copy_plain(value: JSON) -> JSON:
     if type(value) is list:
         return [v if type(v) is str else copy_plain(v) for v in value]
     return value
+
+
+def strict_json(text: str | bytes) -> JSON:
+    """Return what a JSON text holds.
+
+    Raises:
+        ValueError: It is no JSON, or holds a number that has no JSON form: NaN and the infinities,
+            and what overflows into one (`1e999`). Python's own reader takes them.
+        RecursionError: It is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+
+
+def _refuse(name: str) -> JSON:
+    msg = f"{name} is no JSON"
+    raise ValueError(msg)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        msg = f"{text} is greater than any number"
+        raise ValueError(msg)
+    return number

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from otel_cassette.model.plain import strict_json
 from otel_cassette.wire.protocol import StreamEvent, dumps
 
 CREATED = 1_704_067_200
@@ -210,7 +211,7 @@ def payloads(events: Iterable[Any]) -> Iterator[dict[str, Any]]:
         if isinstance(data, str):
             if data.strip() in ("", "[DONE]"):
                 continue
-            data = json.loads(data)
+            data = strict_json(data)
         if isinstance(data, Mapping):
             yield dict(data)
 

@@ -30,9 +30,9 @@ class StreamEvent:
 
     def to_sse(self) -> bytes:
         """Return the event as bytes of a `text/event-stream`."""
-        data = self.data if isinstance(self.data, str) else dumps(self.data)
+        data = self.data.encode() if isinstance(self.data, str) else to_utf8(self.data)
         head = f"event: {self.event}\n" if self.event else ""
-        return f"{head}data: {data}\n\n".encode()
+        return b"%sdata: %s\n\n" % (head.encode(), data)
 
 
 @dataclass(frozen=True)
@@ -136,3 +136,11 @@ class WireCodec(Protocol):
 def dumps(value: Any) -> str:
     """Return compact JSON text, non-ASCII kept."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def to_utf8(value: Any) -> bytes:
+    """Return compact JSON; where a text is half a surrogate pair, which has no UTF-8, escaped."""
+    try:
+        return dumps(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()

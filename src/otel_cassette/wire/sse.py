@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from otel_cassette.wire.protocol import StreamEvent, dumps
+from otel_cassette.model.plain import strict_json
+from otel_cassette.wire.protocol import StreamEvent, to_utf8
 
 
 def write_sse(events: Iterable[StreamEvent]) -> Iterator[bytes]:
@@ -22,7 +23,7 @@ def write_array(events: Iterable[StreamEvent]) -> Iterator[bytes]:
     """Yield the bytes of a JSON array, an element each."""
     opening = "["
     for event in events:
-        yield f"{opening}{dumps(event.data)}".encode()
+        yield opening.encode() + to_utf8(event.data)
         opening = ",\r\n"
     yield b"[]" if opening == "[" else b"]"
 
@@ -72,6 +73,6 @@ def read_array(data: bytes) -> list[StreamEvent]:
 
 def _payload(text: str) -> object:
     try:
-        return json.loads(text)
+        return strict_json(text)
     except ValueError:
         return text

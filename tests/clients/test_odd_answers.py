@@ -1,0 +1,197 @@
+"""Answers that are no answers, and answers that JSON or UTF-8 has no form for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from otel_cassette import Cassette, CassetteMissError
+from otel_cassette.clients import CassetteTransport
+
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+HASHES = ["5e48291", "120e3", "12e4", "1.10", "1.1"]
+
+
+def answer(content: str, **more: Any) -> dict[str, Any]:
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": content},
+        "finish_reason": "stop",
+    }
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        **more,
+    }
+
+
+class Server:
+    """A provider in memory: sends what it is told to."""
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.kind = "application/json"
+        self.calls = 0
+        self.client = httpx2.Client(
+            transport=CassetteTransport(httpx2.MockTransport(self._answer)), base_url="http://m"
+        )
+        self.sdk = openai.OpenAI(
+            api_key="k", base_url="http://m/v1", http_client=self.client, max_retries=0
+        )
+
+    def _answer(self, _request: Any) -> Any:
+        self.calls += 1
+        return httpx2.Response(200, content=self.body, headers={"content-type": self.kind})
+
+    def post(self, **more: Any) -> Any:
+        return self.client.post("/v1/chat/completions", json={**ASKED, **more})
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.client.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "Rate limited", "code": 429}},
+        {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": []},
+        {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": None},
+    ],
+)
+def test_a_body_without_an_answer_comes_back_as_it_was(server: Server, body: Any) -> None:
+    server.body = json.dumps(body).encode()
+    cassette = Cassette()
+    with cassette.recording():
+        assert server.post().json() == body
+    with cassette.replaying() as session:
+        assert server.post().json() == body
+    assert (server.calls, session.summary.served) == (1, 1)
+
+
+def test_an_error_with_status_200_is_an_error_of_a_stream_too(server: Server) -> None:
+    server.body = b'{"error": {"message": "Rate limited", "code": 429}}'
+    cassette = Cassette()
+    with cassette.recording():
+        server.post()
+    with cassette.replaying(), pytest.raises(openai.APIError, match="Rate limited"):
+        list(server.sdk.chat.completions.create(**ASKED, stream=True))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_without_json_costs_its_own_answer_only(
+    server: Server, number: str, tmp_path: Any
+) -> None:
+    cassette = Cassette()
+    with cassette.recording(tmp_path / "calls.jsonl"):
+        server.body = json.dumps(answer("good")).encode()
+        server.post()
+        server.body = json.dumps(answer("odd", logprob=0.25)).replace("0.25", number).encode()
+        server.post(seed=1)
+    played = Cassette.load(tmp_path / "calls.jsonl")
+    with pytest.raises(CassetteMissError, match="without a response"), played.replaying():
+        good, odd = server.post(), server.post(seed=1)
+    assert good.json()["choices"][0]["message"]["content"] == "good"
+    assert (odd.status_code, server.calls) == (409, 2)
+
+
+def test_half_a_surrogate_pair_is_streamed_again(server: Server, tmp_path: Any) -> None:
+    chunk = answer("")
+    chunk["object"] = "chat.completion.chunk"
+
+    def event(text: str, reason: str | None = None) -> str:
+        choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+        return f"data: {json.dumps({**chunk, 'choices': [choice]})}\n\n"
+
+    server.kind = "text/event-stream"
+    server.body = (event("\ud83d") + event("\ude00", "stop") + "data: [DONE]\n\n").encode()
+    cassette = Cassette()
+    with cassette.recording(tmp_path / "calls.jsonl"):
+        server.post(stream=True)
+    with Cassette.load(tmp_path / "calls.jsonl").replaying():
+        lines = [line for line in server.post(stream=True).text.splitlines() if line]
+    pieces = [json.loads(line[6:])["choices"][0]["delta"]["content"] for line in lines[:-1]]
+    assert "".join(pieces) == "\ud83d\ude00"
+
+
+def conversation(result: str) -> dict[str, Any]:
+    call = {"id": "1", "type": "function", "function": {"name": "sha", "arguments": "{}"}}
+    return {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "1", "content": result},
+        ]
+    }
+
+
+def test_hashes_and_versions_are_texts(server: Server, tmp_path: Any) -> None:
+    cassette = Cassette()
+    with cassette.recording(tmp_path / "calls.jsonl"):
+        for text in HASHES:
+            server.body = json.dumps(answer(f"about {text}")).encode()
+            server.post(**conversation(text))
+    with Cassette.load(tmp_path / "calls.jsonl").replaying() as session:
+        for text in reversed(HASHES):
+            said = server.post(**conversation(text)).json()["choices"][0]["message"]["content"]
+            assert said == f"about {text}"
+    assert (session.summary.served, session.divergences) == (5, [])
+    for text in ("6e48291", "1.100"):
+        with pytest.raises(CassetteMissError), Cassette.load(tmp_path / "calls.jsonl").replaying():
+            assert server.post(**conversation(text)).status_code == 409
+
+
+def custom(value: str, name: str = "sql") -> list[dict[str, Any]]:
+    call = {"id": "1", "type": "custom", "custom": {"name": name, "input": value}}
+    return [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "ok"},
+    ]
+
+
+def search(**options: Any) -> list[dict[str, Any]]:
+    return [{"type": "file_search", **options}]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "asked", "field"),
+    [
+        ({"messages": custom("SELECT 1")}, {"messages": custom("DROP TABLE x")}, "arguments"),
+        ({"messages": custom("a")}, {"messages": custom("a", "shell")}, "name"),
+        (
+            {"tools": [{"type": "custom", "custom": {"name": "a"}}]},
+            {"tools": [{"type": "custom", "custom": {"name": "b"}}]},
+            "tools/0/name",
+        ),
+        (
+            {"tools": search(vector_store_ids=["a"])},
+            {"tools": search(vector_store_ids=["b"])},
+            "tools/0/vector_store_ids",
+        ),
+    ],
+)
+def test_what_a_tool_is_given_is_compared(
+    server: Server, recorded: Any, asked: Any, field: str
+) -> None:
+    server.body = json.dumps(answer("yes")).encode()
+    cassette = Cassette()
+    with cassette.recording():
+        server.post(**recorded)
+    with cassette.replaying() as session:
+        assert server.post(**recorded).status_code == 200
+    assert session.divergences == []
+    with pytest.raises(CassetteMissError, match=field), cassette.replaying():
+        assert server.post(**asked).status_code == 409
+    assert server.calls == 1
