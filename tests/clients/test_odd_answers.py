@@ -195,3 +195,24 @@ def test_what_a_tool_is_given_is_compared(
     with pytest.raises(CassetteMissError, match=field), cassette.replaying():
         assert server.post(**asked).status_code == 409
     assert server.calls == 1
+
+
+def test_the_tools_that_may_be_chosen_are_compared() -> None:
+    def allowed(*names: str) -> Any:
+        config = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": names}}
+        contents = [{"role": "user", "parts": [{"text": "q"}]}]
+        return {"contents": contents, "toolConfig": config}
+
+    def respond(_request: Any) -> Any:
+        part = {"role": "model", "parts": [{"text": "yes"}]}
+        return httpx2.Response(200, json={"candidates": [{"content": part}]})
+
+    path = "http://m/v1beta/models/gemini:generateContent"
+    with httpx2.Client(transport=CassetteTransport(httpx2.MockTransport(respond))) as client:
+        cassette = Cassette()
+        with cassette.recording():
+            client.post(path, json=allowed("a", "b"))
+        with cassette.replaying():
+            assert client.post(path, json=allowed("a", "b")).status_code == 200
+        with pytest.raises(CassetteMissError, match="tool_choice"), cassette.replaying():
+            client.post(path, json=allowed("a", "c"))

@@ -186,7 +186,11 @@ def canonical_tool_choice(choice: JSON) -> JSON:
         name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
         if name:
             return {"name": name}
-        if kind in ("auto", "any", "none", "required"):
+        # With more beside it, as the names that Gemini may choose from, it is no mere mode.
+        plain = all(
+            v is None or k in ("type", "disable_parallel_tool_use") for k, v in choice.items()
+        )
+        if plain and kind in ("auto", "any", "none", "required"):
             choice = kind
     if choice in (None, "auto", ""):
         return None
@@ -246,7 +250,7 @@ def canonical_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
             stops = _stop_sequences(value)
             if stops:
                 canonical[name] = stops
-        elif name == "n" and value == 1:
+        elif name == "n" and value == 1 and value is not True:
             continue
         else:
             canonical[name] = value
