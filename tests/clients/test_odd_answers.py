@@ -80,6 +80,41 @@ def test_a_body_without_an_answer_comes_back_as_it_was(server: Server, body: Any
     assert (server.calls, session.summary.served) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("path", "asked", "body"),
+    [
+        (
+            "/v1/messages",
+            {**ASKED, "max_tokens": 9},
+            {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        ),
+        (
+            "/v1/responses",
+            {"model": "m", "input": "q"},
+            {"error": {"message": "Rate limited", "code": 429}},
+        ),
+        (
+            "/v1beta/models/gemini:generateContent",
+            {"contents": [{"role": "user", "parts": [{"text": "q"}]}]},
+            {"promptFeedback": {"blockReason": "SAFETY"}},
+        ),
+        (
+            "/v1/embeddings",
+            {"model": "m", "input": "q"},
+            {"error": {"message": "Rate limited", "code": 429}},
+        ),
+    ],
+)
+def test_so_it_is_with_every_api(server: Server, path: str, asked: Any, body: Any) -> None:
+    server.body = json.dumps(body).encode()
+    cassette = Cassette()
+    with cassette.recording():
+        server.client.post(path, json=asked)
+    with cassette.replaying() as session:
+        assert server.client.post(path, json=asked).json() == body
+    assert (server.calls, session.summary.served) == (1, 1)
+
+
 def test_an_error_with_status_200_is_an_error_of_a_stream_too(server: Server) -> None:
     server.body = b'{"error": {"message": "Rate limited", "code": 429}}'
     cassette = Cassette()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import logging
 import threading
 import weakref
@@ -22,15 +21,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from otel_cassette.clients.http_recording import RealCall
+from otel_cassette.clients.http_recording import RealCall, is_error_event
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
 from otel_cassette.clients.llm import end_of_stream
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
 from otel_cassette.keys.text import plain_text
 from otel_cassette.model.entry import MODEL_KINDS
-from otel_cassette.model.plain import strict_json
+from otel_cassette.model.plain import json_bytes, strict_json
 from otel_cassette.session import Session, Step, current_session, inside
 from otel_cassette.session.context import open_sessions
 from otel_cassette.session.provider_keys import DUMMY_KEY
@@ -310,12 +309,18 @@ class _Call:
             events = self._events(step, response, seed)
             headers["content-type"] = codec.stream_media_type(self._path)
             return Answer(200, headers, pieces=codec.write_stream(events, path=self._path))
-        body = codec.encode_response(response, request_body=payload, seed=seed)
-        return Answer(200, {**headers, **_JSON}, body=to_bytes(body))
+        body = no_answer(response)
+        if body is None:
+            body = codec.encode_response(response, request_body=payload, seed=seed)
+        return Answer(200, {**headers, **_JSON}, body=json_bytes(body))
 
     def _events(self, step: Step, response: Mapping[str, Any], seed: str) -> Iterator[StreamEvent]:
         """Yield the events of a recorded stream; one that broke off goes on as it did, or misses."""
         codec = self._codec
+        as_it_came = no_answer(response)
+        if as_it_came is not None:
+            yield StreamEvent(as_it_came, "error" if "type" in as_it_came else None)
+            return
         try:
             yield from codec.encode_stream(response, request_body=self._payload, seed=seed)
         except (CassetteError, LookupError, TypeError, ValueError) as error:
@@ -348,18 +353,23 @@ class _Call:
         return DUMMY_KEY in self._path or any(DUMMY_KEY in value for value in sent)
 
 
+def no_answer(response: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the payload of a response that holds no answer: nothing may be made of it.
+
+    Gateways send errors with status 200, and bodies without choices.
+    """
+    raw = response.get("raw")
+    if not isinstance(raw, dict):
+        return None
+    if response.get("choices") or response.get("embeddings"):
+        return raw if is_error_event(raw) and "object" not in raw else None
+    return raw
+
+
 def is_provider(host: str) -> bool:
     """Return whether a host serves models and little else."""
     name = host.lower().rstrip(".")
     return name.endswith(_PROVIDER_HOSTS) or name.startswith("bedrock-runtime.")
-
-
-def to_bytes(body: Any) -> bytes:
-    """Return JSON as bytes; text that has no UTF-8 form (lone surrogates) is escaped."""
-    try:
-        return to_json(body, inf_nan_mode="constants")
-    except ValueError:
-        return json.dumps(body).encode()
 
 
 _ANY = CODECS["openai.chat"]
@@ -387,7 +397,7 @@ def _parsed(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _error(error: ErrorAnswer) -> Answer:
-    return Answer(error.status, dict(error.headers), body=to_bytes(error.body))
+    return Answer(error.status, dict(error.headers), body=json_bytes(error.body))
 
 
 def _retries_of(session: Session) -> Retries:

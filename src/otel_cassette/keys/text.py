@@ -9,13 +9,12 @@ texts prove nothing. Not here: canonical JSON.
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import msgspec
-from pydantic_core import to_json
 
 from otel_cassette.model.llm import LLMRequest
+from otel_cassette.model.plain import json_bytes
 
 JSON = Any
 _EMPTY: dict[str, JSON] = {
@@ -37,7 +36,7 @@ def plain_text(name: str | None, plain: JSON) -> bytes:
         return _pack(named)
     except (TypeError, ValueError, OverflowError, RecursionError):
         # Half a surrogate pair, a number of more than 64 bits, nesting without end.
-        return _NO_MESSAGEPACK + _json_text(named)
+        return _NO_MESSAGEPACK + json_bytes(named)
 
 
 def typed_text(request: LLMRequest) -> bytes:
@@ -51,19 +50,11 @@ def typed_text(request: LLMRequest) -> bytes:
 def text_as_typed(plain: JSON) -> bytes:
     """Return the text of a plain model request as `typed_text` gives it for a typed one."""
     if not isinstance(plain, dict):
-        return _json_text(plain)
+        return json_bytes(plain)
     known = {f: plain[f] if f in plain else _EMPTY[f] for f in _ORDER if f in plain or f in _EMPTY}
     if len(known) < len(plain) + len(_EMPTY):
         known.update(plain)
-    return _json_text(known)
-
-
-def _json_text(plain: JSON) -> bytes:
-    """Return JSON as bytes, in the order it has; lone surrogates are escaped."""
-    try:
-        return to_json(plain)
-    except ValueError:  # half a surrogate pair, which has no UTF-8 form
-        return json.dumps(plain).encode("ascii")
+    return json_bytes(known)
 
 
 def digest_text(text: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Python values as plain JSON, and copies of plain JSON.
 
-Lives here: the one conversion of arguments and results, and a reader of JSON that keeps to it. Not
-here: keys, redaction.
+Lives here: the one conversion of arguments and results, a writer of JSON that takes any text, and a
+reader that keeps to the standard. Not here: keys, redaction.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 JSON = Any
 _SCALARS = (str, int, float, bool, type(None))
@@ -81,6 +81,14 @@ def copy_plain(value: JSON) -> JSON:
     if type(value) is list:
         return [v if type(v) is str else copy_plain(v) for v in value]
     return value
+
+
+def json_bytes(value: JSON) -> bytes:
+    """Return plain JSON as bytes, in its order; where half a surrogate pair has no UTF-8, escaped."""
+    try:
+        return to_json(value)
+    except ValueError:
+        return json.dumps(value).encode("ascii")
 
 
 def strict_json(text: str | bytes) -> JSON:

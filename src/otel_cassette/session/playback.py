@@ -25,7 +25,7 @@ from otel_cassette.model.entry import (
     ParentRef,
 )
 from otel_cassette.redaction import Redactor, mask_call
-from otel_cassette.session.callers import current_caller
+from otel_cassette.session.callers import Caller, current_caller
 from otel_cassette.session.failures import rebuild_failure
 from otel_cassette.session.marks import CallSite, CurrentSpan, Watcher
 from otel_cassette.store import Journal, Ticket
@@ -274,15 +274,9 @@ class Playback:
             inside: The call inside which it is made.
             claim: Place of the entry that the call's span claimed; found by the watcher if None.
         """
-        if self.options.mode == "record":
-            around = inside.ticket if inside is not None and inside.playback is self else None
-            live = LiveCall(kind, plain, name=name)
-            with self._lock:
-                step = Step(self, live, None, self.journal.begin(kind, around))
-                (self._take or self._begin_take()).steps.append(step)
-            step.source = current_caller().source()
-            return step
         caller = current_caller()
+        if self.options.mode == "record":
+            return self._record(LiveCall(kind, plain, name=name), caller, inside)
         site = self._watcher.site(self, kind, name, caller)
         call = LiveCall(
             kind,
@@ -302,8 +296,7 @@ class Playback:
         decision = self.engine.decide(call)
         ticket = None
         if decision.action == "live" and self.options.record_new and self.mode == "fallthrough":
-            around = inside.ticket if inside is not None and inside.playback is self else None
-            ticket = self.journal.begin(kind, around or call.parent)
+            ticket = self.journal.begin(kind, self._around(inside) or call.parent)
         step = Step(self, call, decision, ticket)
         if ticket is not None:
             step.source = caller.source()
@@ -311,6 +304,18 @@ class Playback:
         divergence = None if decision.departure is None else self.engine.describe(decision)
         self._watcher.decided(step, site, divergence)
         return step
+
+    def _record(self, call: LiveCall, caller: Caller, inside: Step | None) -> Step:
+        """Return the step of a call that is recorded."""
+        with self._lock:
+            step = Step(self, call, None, self.journal.begin(call.kind, self._around(inside)))
+            (self._take or self._begin_take()).steps.append(step)
+        step.source = caller.source()
+        return step
+
+    def _around(self, inside: Step | None) -> Ticket | None:
+        """Return the ticket of the call inside which another one is made."""
+        return inside.ticket if inside is not None and inside.playback is self else None
 
     def finish(self, step: Step, record: dict[str, Any], *, failed: bool) -> None:
         """Enter what a call that was really made answered."""

@@ -128,10 +128,6 @@ class OpenAIChat(BaseCodec):
         raw = self._own_body(response, _is_body)
         if raw is not None and _is_complete(raw):
             return raw
-        if not response.get("choices") and isinstance(response.get("raw"), dict):
-            return dict(
-                response["raw"]
-            )  # an error that came with status 200: no answer is made of it
         made = {
             "id": response.get("id") or answers.make_id("chatcmpl-", seed),
             "object": "chat.completion",
@@ -162,10 +158,6 @@ class OpenAIChat(BaseCodec):
             head = recorded[0]
         else:
             body = self.encode_response(response, request_body=request_body, seed=seed)
-            if not body.get("choices"):
-                yield StreamEvent(body)
-                yield StreamEvent("[DONE]")
-                return
             head = {**{k: v for k, v in body.items() if k not in ("choices", "usage")}}
             head["object"] = "chat.completion.chunk"
             choices = list(_deltas(body, response))

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from otel_cassette.model.plain import json_bytes
+
 Json = dict[str, Any]
 
 
@@ -30,7 +32,7 @@ class StreamEvent:
 
     def to_sse(self) -> bytes:
         """Return the event as bytes of a `text/event-stream`."""
-        data = self.data.encode() if isinstance(self.data, str) else to_utf8(self.data)
+        data = self.data.encode() if isinstance(self.data, str) else json_bytes(self.data)
         head = f"event: {self.event}\n" if self.event else ""
         return b"%sdata: %s\n\n" % (head.encode(), data)
 
@@ -136,11 +138,3 @@ class WireCodec(Protocol):
 def dumps(value: Any) -> str:
     """Return compact JSON text, non-ASCII kept."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def to_utf8(value: Any) -> bytes:
-    """Return compact JSON; where a text is half a surrogate pair, which has no UTF-8, escaped."""
-    try:
-        return dumps(value).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()

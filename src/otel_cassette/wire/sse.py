@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from otel_cassette.model.plain import strict_json
-from otel_cassette.wire.protocol import StreamEvent, to_utf8
+from otel_cassette.model.plain import json_bytes, strict_json
+from otel_cassette.wire.protocol import StreamEvent
 
 
 def write_sse(events: Iterable[StreamEvent]) -> Iterator[bytes]:
@@ -23,7 +23,7 @@ def write_array(events: Iterable[StreamEvent]) -> Iterator[bytes]:
     """Yield the bytes of a JSON array, an element each."""
     opening = "["
     for event in events:
-        yield opening.encode() + to_utf8(event.data)
+        yield opening.encode() + json_bytes(event.data)
         opening = ",\r\n"
     yield b"[]" if opening == "[" else b"]"
 
