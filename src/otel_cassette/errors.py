@@ -195,8 +195,21 @@ class CassetteMissError(CassetteError):
         if reason is None and self.divergence is not None:
             reason = self.divergence.summary()
         text = f"{what} has no recorded answer in mode {self.mode!r}: {reason or 'nothing recorded is equal'}"
-        diff = "" if self.divergence is None else self.divergence.diff
-        return f"{text}\n{diff}" if diff else text
+        if self.divergence is None:
+            return text
+        lines = [text, self.divergence.diff, self._if_meant(self.divergence)]
+        return "\n".join(line for line in lines if line)
+
+    def _if_meant(self, divergence: ReplayDivergence) -> str:
+        if self.mode != "strict":
+            return "If it is meant, record again."
+        ignore = (
+            f"ignore=[{divergence.fields[0]!r}] leaves the field out, " if divergence.fields else ""
+        )
+        return (
+            f"If it is meant: record again; {ignore}mode='lenient' goes on with the recorded answers, "
+            "flagged."
+        )
 
 
 def _rebuild_miss(facts: dict[str, Any]) -> CassetteMissError:

@@ -363,6 +363,9 @@ def check_playable(assembly: Assembly, source: object | None) -> None:
         return
     if assembly.failures and not assembly.entries:
         return
-    remedies = "; ".join(assembly.report.remedies) or "see the report"
-    reason = f"none of the {len(calls)} call spans can be played: {remedies}"
+    remedies = "; ".join(assembly.report.remedies) or "see the report."
+    reason = (
+        f"none of the {len(calls)} call spans can be played: {remedies} Contents that went into log records "
+        "count when their file is given too, or a folder with both"
+    )
     raise CassetteFormatError(reason=reason, path=source, report=assembly.report)

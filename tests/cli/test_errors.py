@@ -88,6 +88,18 @@ def test_a_cassette_that_cannot_be_written(command: Any, traces: Path, tmp_path:
     assert "Traceback" not in ran.err
 
 
+def test_a_trace_is_not_replaced_by_its_cassette(
+    command: Any, traces: Path, tmp_path: Path
+) -> None:
+    source = traces / "pydantic-ai" / "refund__v6.otlp.jsonl"
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(source.read_bytes())
+    ran = command("from-trace", path, "-o", path)
+    assert ran.code == 2
+    assert "is no cassette" in ran.err
+    assert path.read_bytes() == source.read_bytes()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -76,7 +76,10 @@ class Provider:
 def chat_answer(body: dict[str, Any], prompt: str, number: int) -> tuple[int, Any]:
     if prompt == "[401]":
         return 401, {"error": {"message": "Wrong key", "type": "invalid_request_error"}}
-    message = {"role": "assistant", "content": f"Echo: {prompt}"}
+    message: dict[str, Any] = {"role": "assistant", "content": f"Echo: {prompt}"}
+    if prompt == "[tool]":
+        function = {"name": "look_up", "arguments": '{"id": 1}'}
+        message["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
     return 200, {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",

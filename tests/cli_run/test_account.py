@@ -64,7 +64,10 @@ def summary(*reports: ProcessReport) -> tuple[str, int, list[str], list[str]]:
         ),
         # A process without calls says nothing about what is missing.
         ([process(1, *PLACES), process(2)], ("identical", 3, [], [])),
-        ([process(1)], ("diverged", 0, PLACES, [])),
+        # Whether a program without calls departs cannot be told.
+        ([process(1)], ("cannot_tell", 0, PLACES, [])),
+        # What a program that a miss stopped did not come to is no departure.
+        ([process(1, "llm#0", poisoned="no answer")], ("cannot_tell", 1, PLACES[1:], [])),
         ([process(1, *PLACES), process(2, status="failed")], ("cannot_tell", 3, [], [])),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_program_ended_by_a_signal(bench):
 def test_no_call_at_all_cannot_pass_for_identical(taped, program):
     ran = taped.replay(*program("plain"), options=["--fail-on-divergence"])
 
-    assert ran.code == 1
+    assert (ran.code, ran.report["verdict"]) == (3, "cannot_tell")
     assert ran.report["unplayed"] == 2
     assert "no call reached the replay" in ran.err
 
@@ -99,12 +99,50 @@ def test_what_cannot_be_compared_is_cannot_tell(taped, program):
         *program("plain", "one", "two"), options=["--allow-unverified", "--fail-on-divergence"]
     )
 
+    stopped = taped.replay(*program("plain", "one", "two"), options=["--fail-on-divergence"])
+
     assert refused.code == 1
     assert refused.out == ""
+    assert (stopped.code, stopped.report["verdict"]) == (3, "cannot_tell")
+    assert "; --allow-unverified serves it by place" in stopped.err
     assert allowed.code == 3
     assert allowed.out == "Echo: one\nEcho: two\n"
     assert allowed.report["unverified"] == 2
     assert "2 calls could not be compared" in allowed.err
+
+
+def test_a_miss_says_what_to_do(taped, program):
+    ran = taped.replay(*program("plain", *CHANGED))
+
+    assert "--mode lenient" in ran.err.splitlines()[-1]
+    assert "--ignore" in ran.err.splitlines()[-1]
+    assert "mode='lenient'" in ran.err  # in the SDK's error
+
+
+@pytest.mark.parametrize("options", [[], ["--tools"]])
+def test_tools_that_nothing_answers_are_told_of(bench, program, options):
+    recorded = bench.record(*program("plain", "[tool]"))
+    ran = bench.replay(*program("plain", "[tool]"), options=options)
+
+    assert "the model asked for 1 tool call, whose results are not in the recording" in recorded.err
+    assert (ran.report["verdict"], ran.report["without_result"]) == ("identical", 1)
+    assert "1 tool call that the model asked for has no result in the recording" in ran.err
+    assert "ran for real" in ran.err
+
+
+def test_a_target_that_cannot_be_written_is_told_before_the_program_runs(bench, program):
+    (bench.folder / "folder").mkdir()
+    source = bench.folder / "mine.py"
+    source.write_text("print('mine')\n")
+    for target, says in [("folder", "directory"), ("mine.py", "is no cassette")]:
+        ran = bench.command(
+            "record", "-o", target, "--", *program("plain", "one"), env=bench.provider.env
+        )
+        assert ran.code == 2
+        assert says in ran.err
+        assert (ran.out, bench.provider.prompts) == ("", [])
+    assert source.read_text() == "print('mine')\n"
+    assert sorted(path.name for path in bench.folder.iterdir()) == ["folder", "mine.py"]
 
 
 def test_match_index_takes_calls_in_their_order(taped, program):

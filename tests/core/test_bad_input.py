@@ -599,7 +599,11 @@ def test_a_miss_says_what_was_asked_what_was_recorded_and_the_difference() -> No
     error = caught.value
     assert str(error).startswith("tool call #0 ('t') has no recorded answer in mode 'strict': ")
     assert "request of 't' differs (arguments/b)" in str(error)
-    assert str(error).endswith(error.divergence.diff)  # type: ignore[union-attr]
+    assert f"\n{error.divergence.diff}\n" in str(error)  # type: ignore[union-attr]
+    remedy = str(error).splitlines()[-1]
+    assert "record again" in remedy
+    assert "ignore=['/arguments/b']" in remedy
+    assert "mode='lenient'" in remedy
     assert '-    "b": 2' in str(error)
     assert '+    "b": 3' in str(error)
     assert error.expected is cassette.entries[0] or error.expected == cassette.entries[0]

@@ -9,6 +9,7 @@ from otel_cassette.cassette import Cassette
 from otel_cassette.cli.arguments import SOURCE_HELP, add_json, add_run_choice
 from otel_cassette.cli.output import Output
 from otel_cassette.cli.rendering import counted, print_calls, print_report
+from otel_cassette.cli.targets import check_target
 from otel_cassette.errors import CassetteFormatError
 
 
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace, out: Output) -> int:
         CassetteFormatError: When the source is no trace, holds no call span or none that can be played,
             or several runs of which none is named.
     """
+    if arguments.output:
+        check_target(arguments.output)
     sources = arguments.source
     source = sources[0] if len(sources) == 1 else sources
     cassette = Cassette.from_trace(source, trace_id=arguments.trace_id, merge=arguments.merge)

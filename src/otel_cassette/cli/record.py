@@ -16,9 +16,10 @@ from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.autostart.runfile import RunSettings, new_folder, started_at, write_run_file
 from otel_cassette.cli.output import Output
 from otel_cassette.cli.recorded import join_documents, read_recorded
-from otel_cassette.cli.rendering import counted, print_calls
+from otel_cassette.cli.rendering import counted, print_calls, tools_asked_for
 from otel_cassette.cli.run_program import ProgramEnd, run_program
 from otel_cassette.cli.run_report import nothing_started, print_strangers
+from otel_cassette.cli.targets import check_target
 from otel_cassette.document import FileClaim, write_atomically, write_lines
 from otel_cassette.model.entry import CassetteEntry, CassetteFailure
 
@@ -83,8 +84,9 @@ def _record(arguments: argparse.Namespace, folder: Path) -> int:
     target = arguments.output or default_output(arguments.command)
     run_file = write_run_file(settings, folder)
     out = Output.for_stream(sys.stderr)
-    # Claimed before the program runs: a second recording of the file is refused before it costs money.
+    # Before the program runs: what cannot be written, or is written already, is told before it costs money.
     with FileClaim(target):
+        check_target(target)
         end = run_program(arguments.command, run_file)
         if not end.has_started:
             nothing_started(out, end, "record")
@@ -138,6 +140,7 @@ def gaps(
         for place, count in unread.items()
     ]
     found += _unanswered(records)
+    found += _without_result(records)
     for each in reports:
         if each.status == "running":
             found.append(
@@ -157,6 +160,19 @@ def _unanswered(records: Sequence[CassetteEntry | CassetteFailure]) -> list[str]
     text = (
         f"{counted(len(found), 'call')} cannot be replayed: the answer is not known ({why}). Is the content "
         "capture of the instrumentation on?"
+    )
+    return [text]
+
+
+def _without_result(records: Sequence[CassetteEntry | CassetteFailure]) -> list[str]:
+    if any(each.kind == "tool" for each in records):
+        return []
+    asked = tools_asked_for(each for each in records if isinstance(each, CassetteEntry))
+    if not asked:
+        return []
+    text = (
+        f"the model asked for {counted(asked, 'tool call')}, whose results are not in the recording: in a "
+        "replay the program's tools run for real, unless spans or an integration told of them"
     )
     return [text]
 

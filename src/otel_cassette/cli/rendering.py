@@ -75,6 +75,15 @@ def answer_text(call: CassetteEntry) -> str:
     return " ".join([*([response.text] if response.text else []), *calls]) or "-"
 
 
+def tools_asked_for(entries: Iterable[CassetteEntry]) -> int:
+    """Return how many tool calls the models' answers ask for."""
+    return sum(
+        len(entry.llm_response.tool_calls)
+        for entry in entries
+        if entry.kind == "llm" and entry.is_playable and not entry.opaque
+    )
+
+
 def _arguments(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 

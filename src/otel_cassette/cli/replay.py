@@ -105,7 +105,7 @@ def _kinds(text: str) -> list[str]:
     kinds = [kind.strip() for kind in text.split(",") if kind.strip()]
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
-        msg = f"{text!r}: of {', '.join(KINDS)}, separated by commas"
+        msg = f"{text!r}: must be of {', '.join(KINDS)}, separated by commas"
         raise argparse.ArgumentTypeError(msg)
     return kinds
 

@@ -11,13 +11,14 @@ the recording.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from otel_cassette.autostart.replaying import place_of
 from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.cassette import Cassette
+from otel_cassette.cli.rendering import tools_asked_for
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import Totals
 from otel_cassette.model.entry import MODEL_KINDS, CassetteEntry
@@ -32,12 +33,14 @@ class ReplayAccount:
 
     Attributes:
         verdict: `identical`, `diverged`, or `cannot_tell`: nothing differed, but something could not
-            be compared, or no call was made.
+            be compared, or no call was made. What a program did not come to that was stopped by a
+            miss is no difference.
         totals: Of all processes; `unplayed` is what none of them asked for.
         divergences: In call order, process by process.
         missing: A `missing_call` for each unplayed entry.
         repeated: Calls that several processes were given, more often than they were recorded.
         beyond_reach: Recorded tool calls that no integration asked for, by kind: they ran for real.
+        without_result: Tool calls that the answers served asked for, where the recording holds none.
         unverified: Calls that could not be compared.
         poisoned: Misses that ended a replay at the wire.
         processes: Those that made calls, or that the command knows too little of.
@@ -50,6 +53,7 @@ class ReplayAccount:
     missing: list[ReplayDivergence] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     beyond_reach: dict[str, int] = field(default_factory=dict)
+    without_result: int = 0
     unverified: int = 0
     poisoned: list[str] = field(default_factory=list)
     processes: list[ProcessReport] = field(default_factory=list)
@@ -69,6 +73,7 @@ class ReplayAccount:
             "divergences": [each.to_dict() for each in (*self.divergences, *self.missing)],
             "repeated": self.repeated,
             "beyond_reach": self.beyond_reach,
+            "without_result": self.without_result,
             "refused_hosts": self.refused,
             "processes": [
                 {
@@ -116,6 +121,7 @@ def account_of(
         missing=[_missing(in_play[place]) for place in unplayed],
         repeated=sorted(repeats),
         beyond_reach=dict(reach),
+        without_result=_without_result(entries, calls),
         unverified=sum(call["verdict"] == "cannot_tell" for call in calls),
         poisoned=[each.poisoned for each in reports if each.poisoned],
         processes=shown,
@@ -126,16 +132,27 @@ def account_of(
 
 def _judged(account: ReplayAccount, calls: Sequence[dict[str, Any]]) -> ReplayAccount:
     verdict: Verdict = "identical"
-    if account.divergences or account.missing or account.repeated:
+    missing = account.missing and calls and not account.poisoned
+    if account.divergences or missing or account.repeated:
         verdict = "diverged"
     elif (
         account.unverified
         or account.totals.missed
+        or account.missing
         or not calls
         or any(each.status == "failed" for each in account.processes)
     ):
         verdict = "cannot_tell"
     return ReplayAccount(**{**vars(account), "verdict": verdict})
+
+
+def _without_result(entries: Mapping[str, CassetteEntry], calls: Sequence[dict[str, Any]]) -> int:
+    if any(each.kind == "tool" for each in entries.values()):
+        return 0
+    if any(call["kind"] == "tool" for call in calls):
+        return 0
+    served = {call["place"] for call in calls if call["action"] == "play"}
+    return tools_asked_for(entry for place, entry in entries.items() if place in served)
 
 
 def _is_doubtful(report: ProcessReport) -> bool:

@@ -21,6 +21,16 @@ _WHY_NOTHING = (
     "is Python started with -I, -E or -S somewhere?",
     "was otel-cassette installed anew since (opentelemetry-instrument finds it by its entry points)?",
 )
+_IF_MEANT = (
+    "if the change is meant: record again, leave a field out with --ignore POINTER, or see what else departs "
+    "with --mode lenient"
+)
+_OPTIONS = {
+    "allow_unverified=True": "--allow-unverified",
+    "allow_partial=True": "--allow-partial",
+    "mode='strict'": "--mode strict",
+}
+"""What messages of the library call an argument is an option here."""
 _VERDICTS = {
     "identical": ("identical", "good"),
     "diverged": ("diverged", "bad"),
@@ -54,6 +64,8 @@ def print_account(out: Output, account: ReplayAccount, trace: str, mode: str) ->
     if len(causes) > _MAX_CAUSES:
         out.line(f"... and {len(causes) - _MAX_CAUSES} more divergences", "dim")
     _print_missing(out, account)
+    if mode == "strict" and causes:
+        out.line(f"  {_IF_MEANT}", "dim")
 
 
 def _print_missing(out: Output, account: ReplayAccount) -> None:
@@ -90,7 +102,10 @@ def _print_doubts(out: Output, account: ReplayAccount) -> None:
             "warn",
         )
     for text in account.poisoned if not account.divergences else ():
-        out.line(f"  stopped: {text.splitlines()[0]}", "bad")
+        line = text.splitlines()[0]
+        for argument, option in _OPTIONS.items():
+            line = line.replace(argument, option)
+        out.line(f"  stopped: {line}", "bad")
     for place in account.repeated:
         out.line(
             f"  x {place} was asked for by several processes, more often than it was recorded",
@@ -101,6 +116,13 @@ def _print_doubts(out: Output, account: ReplayAccount) -> None:
             f"  {count} recorded {kind} {'call was' if count == 1 else 'calls were'} not asked for: "
             "nothing answers this program's own, they ran for real",
             "dim",
+        )
+    if account.without_result:
+        out.line(
+            f"  {counted(account.without_result, 'tool call')} that the model asked for "
+            f"{'has' if account.without_result == 1 else 'have'} no result in the recording: the program's "
+            "own tools ran for real",
+            "warn",
         )
     for host, count in account.refused.items():
         out.line(

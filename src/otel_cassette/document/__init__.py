@@ -3,6 +3,7 @@
 from otel_cassette.document.file import (
     Document,
     FileClaim,
+    check_writable,
     parse_document,
     read_document,
     write_atomically,
@@ -15,6 +16,7 @@ __all__ = [
     "FileClaim",
     "LineReader",
     "LineWriter",
+    "check_writable",
     "entry_steps",
     "fixture_records",
     "parse_document",

@@ -173,9 +173,7 @@ def write_atomically(path: PathLike, lines: Iterable[str]) -> None:
     target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     temporary: Path | None = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-        temporary = Path(name)
+        handle, temporary = _sibling(target)
         with os.fdopen(
             handle, "w", encoding="utf-8", newline="\n", errors="surrogatepass"
         ) as stream:
@@ -194,6 +192,29 @@ def write_atomically(path: PathLike, lines: Iterable[str]) -> None:
     except BaseException:
         _remove(temporary)
         raise
+
+
+def check_writable(path: PathLike) -> None:
+    """See that `write_atomically` could write to *path*, before there is anything to write.
+
+    Raises:
+        CassetteWriteError: It could not.
+    """
+    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        handle, temporary = _sibling(target)
+        os.close(handle)
+        temporary.unlink()
+    except OSError as error:
+        raise CassetteWriteError(target, _why(error, target)) from error
+
+
+def _sibling(target: Path) -> tuple[int, Path]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    return handle, Path(name)
 
 
 def _mode_of(target: Path) -> int:

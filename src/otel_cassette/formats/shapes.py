@@ -107,7 +107,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("an HTTP archive (HAR), no trace", _COLLECTOR, _inside("log", "entries")),
     Shape(
         "a cassette, no trace",
-        "load it with Cassette.load",
+        "load it with Cassette.load, or look at it with otel-cassette show",
         lambda value: value.get("format") in ("otel-cassette", "agentlens-cassette"),
     ),
     Shape("a chat log, no trace", _COLLECTOR, _has("role", "content")),

@@ -99,12 +99,14 @@ class CassetteSpanExporter(SpanExporter):
     @property
     def report(self) -> RecordingReport:
         """What was recorded so far, and what could not be."""
+        written = self._runs.outcome
         return RecordingReport(
             calls=self._calls,
             logs=self._logs,
-            runs=self._runs.written,
+            runs=written.files,
             problems=dict(self.troubles.counts),
             lines=tuple(self.troubles.lines),
+            remedies=written.remedies,
         )
 
     def collect_log(self, log: LogRecord) -> bool:

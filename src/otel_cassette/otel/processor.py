@@ -30,6 +30,7 @@ from otel_cassette.otel.runs import (
     DEFAULT_MAX_RUNS,
     DEFAULT_QUIET_PERIOD_S,
     RunDirectory,
+    RunsWritten,
     TraceTake,
 )
 from otel_cassette.otel.source import CassetteSource
@@ -107,6 +108,7 @@ class CassetteSpanProcessor(SpanProcessor):
         self._calls = 0
         self._logs = 0
         self._shut_down = False
+        self._written = RunsWritten()
         collectors.add(self)
         LIVE.is_fed = True
         after_fork(self._after_fork)
@@ -189,6 +191,8 @@ class CassetteSpanProcessor(SpanProcessor):
         except Exception as error:  # noqa: BLE001 - as above
             self.troubles.raised("shutdown", error, lost="runs are left in their spools")
         finally:
+            if self._runs is not None:
+                self._written = self._runs.outcome
             self._always, self._fixed, self._runs, self._takes = False, None, None, {}
             self._sessions = ()
             self._usual = self._known_session = None
@@ -200,12 +204,14 @@ class CassetteSpanProcessor(SpanProcessor):
     @property
     def report(self) -> RecordingReport:
         """What was recorded so far, and what could not be."""
+        written = self._written if self._runs is None else self._runs.outcome
         return RecordingReport(
             calls=self._calls,
             logs=self._logs,
-            runs=0 if self._runs is None else self._runs.written,
+            runs=written.files,
             problems=dict(self.troubles.counts),
             lines=tuple(self.troubles.lines),
+            remedies=written.remedies,
         )
 
     def collect_log(self, log: LogRecord) -> bool:

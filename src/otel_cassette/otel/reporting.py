@@ -19,6 +19,8 @@ class RecordingReport:
         runs: Cassette files written.
         problems: How often what went wrong, by `callback: problem`.
         lines: One sentence for each distinct problem.
+        remedies: What to switch on where calls cannot be replayed as they were recorded; known of
+            the runs that are written.
     """
 
     calls: int = 0
@@ -26,7 +28,9 @@ class RecordingReport:
     runs: int = 0
     problems: Mapping[str, int] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = f"{self.calls} calls and {self.logs} log records kept, {self.runs} files written"
-        return "\n".join([head, *(f"  {line}" for line in self.lines)])
+        todo = [f"some calls cannot be replayed: {remedy}" for remedy in self.remedies]
+        return "\n".join([head, *(f"  {line}" for line in (*self.lines, *todo))])

@@ -10,9 +10,11 @@ and the file is written anew.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -33,6 +35,16 @@ from otel_cassette.redaction import Redactor
 DEFAULT_MAX_RUNS = 1000
 DEFAULT_QUIET_PERIOD_S = 30.0
 DEFAULT_MAX_HELD_BYTES = 256 * 1024 * 1024
+
+_logger = logging.getLogger("otel_cassette")
+
+
+@dataclass(frozen=True, slots=True)
+class RunsWritten:
+    """What a directory got: `files` cassettes, and what to do about calls that cannot be replayed."""
+
+    files: int = 0
+    remedies: tuple[str, ...] = ()
 
 
 class TraceTake(SpanTake):
@@ -95,7 +107,8 @@ class RunDirectory:
         self.takes: dict[int, TraceTake] = {}
         self.directory = directory
         self.quiet_period_s = quiet_period_s
-        self.written: int = 0
+        self._written = 0
+        self._remedies: dict[str, None] = {}
         self._redactor = redactor
         self._lines = MaskedLines(redactor)
         self._troubles = troubles
@@ -252,7 +265,8 @@ class RunDirectory:
         self.takes.clear()
         self._done.clear()
         self._held_bytes = 0
-        self.written = 0
+        self._written = 0
+        self._remedies.clear()
         self._segments.forget()
         self._closer.forget()
 
@@ -267,6 +281,18 @@ class RunDirectory:
         runs = index.runs(merge=False)
         return [[takes[f.trace_id] for f in run if f.trace_id in takes] for run in runs]
 
+    @property
+    def outcome(self) -> RunsWritten:
+        """What was written so far."""
+        return RunsWritten(self._written, tuple(self._remedies))
+
+    def _tell(self, remedies: Iterable[str]) -> None:
+        """Take note of what to switch on, and say it once: nobody may look at the report."""
+        for remedy in remedies:
+            if remedy not in self._remedies:
+                self._remedies[remedy] = None
+                _logger.warning("some recorded calls cannot be replayed: %s", remedy)
+
     def _write(self, group: list[TraceTake]) -> bool:
         """Write the file of one run; one that fails stays as it is, and its spool too.
 
@@ -276,7 +302,7 @@ class RunDirectory:
             versions = [take.version for take in group]
             known = [take.path for take in group if take.path is not None]
             try:
-                path = write_run(group, self.directory, self._redactor, known)
+                path, remedies = write_run(group, self.directory, self._redactor, known)
             except Exception as error:  # noqa: BLE001 - disks fill up, dialects may raise
                 self._troubles.raised(
                     "writing a cassette",
@@ -285,8 +311,9 @@ class RunDirectory:
                 )
                 self._postpone(group)
                 return False
+            self._tell(remedies)
             with self._lock:
-                self.written += path is not None and path not in known
+                self._written += path is not None and path not in known
                 whole = [t for t, v in zip(group, versions, strict=True) if t.version == v]
                 for take in group:
                     take.path = path

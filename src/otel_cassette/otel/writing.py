@@ -24,14 +24,17 @@ _MAX_NAMES = 1000
 
 def write_run(
     takes: Sequence[SpanTake], directory: Path, redactor: Redactor | None, known: Sequence[Path]
-) -> Path | None:
-    """Write the cassette of one run and return its path; None when it has no call.
+) -> tuple[Path | None, tuple[str, ...]]:
+    """Write the cassette of one run.
 
     Args:
         takes: What its traces told.
         directory: Where the file goes.
         redactor: Rules in force; None for none.
         known: Files that hold earlier states of these traces: the first is replaced, the others go.
+
+    Returns:
+        Its path, None when it has no call; and what to do about calls that cannot be replayed.
 
     Raises:
         CassetteWriteError: It could not be written.
@@ -46,7 +49,8 @@ def write_run(
     for old in known[1:]:
         if old != path:
             old.unlink(missing_ok=True)
-    return path
+    lost = assembly.report.of("not_replayable")
+    return path, tuple(line.remedy for line in lost if line.remedy)
 
 
 def write_assembly(

@@ -78,14 +78,14 @@ ATTRIBUTES: tuple[Name, ...] = (
     Name(
         DIVERGED_ATTR,
         "bool",
-        "call span, local root, own span",
+        "call span, local root, replay span, own span",
         "the replay departed here; only ever true",
     ),
     Name(
         DIVERGENCE_ATTR,
         "string",
         "as above",
-        "one line: which call, which fields; on roots JSON of the first divergence",
+        "one line: which call, which fields; on roots and the replay span JSON of the first divergence",
     ),
     Name(ID_ATTR, "string", "replay span, own span", "random id of one replay"),
     Name(

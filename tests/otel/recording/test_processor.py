@@ -282,6 +282,24 @@ def test_one_file_a_run(tmp_path: Path) -> None:
     ]
     assert sorted(found) == [["a1", "a2"], ["b1", "b2"]]
     assert processor.report.runs == 2
+    processor.shutdown()
+    assert processor.report.runs == 2
+
+
+def test_content_that_was_not_captured_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    processor = CassetteSpanProcessor(directory=tmp_path)
+    tracer = tracer_with(processor)
+    for _ in range(2):
+        bare = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+        tracer.start_span("chat m", attributes=bare).end()
+    for step in (processor.force_flush, processor.shutdown):
+        step()
+        (remedy,) = processor.report.remedies
+        assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in remedy
+        assert f"cannot be replayed: {remedy}" in str(processor.report)
+    assert len([r for r in caplog.records if "cannot be replayed" in r.message]) == 1
 
 
 def test_a_session_in_a_program_that_records_into_a_directory(tmp_path: Path) -> None:
