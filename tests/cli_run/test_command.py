@@ -127,7 +127,7 @@ def test_tools_that_nothing_answers_are_told_of(bench, program, options):
     assert "the model asked for 1 tool call, whose results are not in the recording" in recorded.err
     assert (ran.report["verdict"], ran.report["without_result"]) == ("identical", 1)
     assert "1 tool call that the model asked for has no result in the recording" in ran.err
-    assert "ran for real" in ran.err
+    assert "what it ran of them was real" in ran.err
 
 
 def test_a_target_that_cannot_be_written_is_told_before_the_program_runs(bench, program):

@@ -39,7 +39,8 @@ class ReplayAccount:
         divergences: In call order, process by process.
         missing: A `missing_call` for each unplayed entry.
         repeated: Calls that several processes were given, more often than they were recorded.
-        beyond_reach: Recorded tool calls that no integration asked for, by kind: they ran for real.
+        beyond_reach: Recorded tool calls that no integration asked for, by kind: what the
+            program ran of them was real.
         without_result: Tool calls that the answers served asked for, where the recording holds none.
         unverified: Calls that could not be compared.
         poisoned: Misses that ended a replay at the wire.

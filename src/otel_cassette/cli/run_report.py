@@ -114,14 +114,14 @@ def _print_doubts(out: Output, account: ReplayAccount) -> None:
     for kind, count in account.beyond_reach.items():
         out.line(
             f"  {count} recorded {kind} {'call was' if count == 1 else 'calls were'} not asked for: "
-            "nothing answers this program's own, they ran for real",
+            "nothing answers a program's own tools, what it ran of them was real",
             "dim",
         )
     if account.without_result:
         out.line(
             f"  {counted(account.without_result, 'tool call')} that the model asked for "
-            f"{'has' if account.without_result == 1 else 'have'} no result in the recording: the program's "
-            "own tools ran for real",
+            f"{'has' if account.without_result == 1 else 'have'} no result in the recording: nothing answered "
+            "the program's own tools, what it ran of them was real",
             "warn",
         )
     for host, count in account.refused.items():
