@@ -25,7 +25,7 @@ from otel_cassette.clients.chunks import ChunkTally, chunks_of
 from otel_cassette.clients.resolve import playback_for
 from otel_cassette.clients.tools import Clock, raise_if_final
 from otel_cassette.errors import CassetteError
-from otel_cassette.keys.text import typed_text
+from otel_cassette.keys.text import has_only_finite_numbers, typed_text
 from otel_cassette.model.llm import LLMRequest, LLMResponse
 from otel_cassette.model.plain import copy_plain
 from otel_cassette.session import InsideBlock, Playback, Step, inside
@@ -213,7 +213,7 @@ class CassetteLLM:
                 plain = checked(request.to_json(), "the request to the model")
                 return playback.begin("llm", plain, inside=inside())
             raw = typed_text(request)
-            if b"NaN" in raw or b"Infinity" in raw:
+            if not has_only_finite_numbers(raw):
                 checked(request.to_json(), "the request to the model")
         except ValueError as error:
             msg = f"the request to the model has no JSON form: {error}. Give plain values"

@@ -26,6 +26,8 @@ _ORDER = tuple(LLMRequest.model_fields)
 
 
 _pack = msgspec.msgpack.Encoder().encode
+_write = msgspec.json.Encoder().encode
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
 _NO_MESSAGEPACK = b"\xc1"  # the one byte that MessagePack never uses
 
 
@@ -54,7 +56,21 @@ def text_as_typed(plain: JSON) -> bytes:
     known = {f: plain[f] if f in plain else _EMPTY[f] for f in _ORDER if f in plain or f in _EMPTY}
     if len(known) < len(plain) + len(_EMPTY):
         known.update(plain)
-    return json_bytes(known)
+    try:
+        # Twice as fast as pydantic, with the same text; it would write `null` for NaN, of which no
+        # recorded request has any.
+        return _write(known)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return json_bytes(known)
+
+
+def has_only_finite_numbers(text: bytes) -> bool:
+    """Return whether the text of a typed request is JSON: pydantic writes NaN and the infinities."""
+    try:
+        _skip(text)  # faster than a search for the two words
+    except (msgspec.DecodeError, RecursionError):
+        return b"NaN" not in text and b"Infinity" not in text
+    return True
 
 
 def digest_text(text: bytes) -> bytes:
