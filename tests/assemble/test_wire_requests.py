@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_corpus import RUNS, model_pairs
+from model_calls import RUNS, model_pairs
 
 import truth
 from otel_cassette.keys.compare import compare

@@ -31,6 +31,10 @@ def result(value: Any, ident: str | None = "c1", key: str = "response") -> dict[
     return part if ident is None else {**part, "id": ident}
 
 
+def named(value: Any, name: str) -> dict[str, Any]:
+    return {**result(value, None), "name": name}
+
+
 def turn(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "parts": list(parts)}
 
@@ -130,6 +134,7 @@ RULES: dict[int, list[list[dict[str, Any]]]] = {
         ],
         [chat(USER, {"role": "user", "content": "there"}), chat({"role": "user", "content": "hi\nthere"})],
         [chat(USER, turn("assistant", text("there")))],
+        [chat(USER, {**turn("assistant", text("there")), "prefix": True})],
     ],
     10: [
         [
@@ -147,6 +152,17 @@ RULES: dict[int, list[list[dict[str, Any]]]] = {
         ]
         + [chat(USER, turn("assistant", call({}, None), call({}, None)), turn("tool", result("A", None)), turn("tool", result("B", None)))],
         [chat(USER, turn("assistant", call({}), call({}, "c2")), turn("tool", result("A", "c2")), turn("tool", result("B", "c1")))],
+        # Without ids the name says whose a result is, in any order; without a name the order does.
+        [
+            chat(USER, turn("assistant", call({}, None, "f"), call({}, None, "g")), turn("user", *results))
+            for results in (
+                [named("A", "f"), named("B", "g")],
+                [named("B", "g"), named("A", "f")],
+                [result("A", None), result("B", None)],
+                [named("B", "g"), result("A", None)],
+            )
+        ],
+        [chat(USER, turn("assistant", call({}, None, "f"), call({}, None, "g")), turn("user", named("A", "g"), named("B", "f")))],
     ],
     12: [
         [

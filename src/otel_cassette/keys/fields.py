@@ -139,6 +139,16 @@ def canonical_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 _NO_MEANING = frozenset({"description", "parameters", "cache_control", "strict"})
+# What a function is described by beside name, description and parameters: Anthropic's examples, the
+# grammar of OpenAI's custom tools, Gemini's schema of the result, who may call it and when it is loaded.
+_TOOL_DETAILS = (
+    "allowed_callers",
+    "behavior",
+    "defer_loading",
+    "format",
+    "input_examples",
+    "response",
+)
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +162,8 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in _PLAIN_TOOL_TYPES:
         # A tool that the provider runs: what it is given is all there is of it.
         rest = {k: v for k, v in flat.items() if v is not None and k not in _NO_MEANING}
-        canonical = {**rest, **canonical}
-    return canonical
+        return {**rest, **canonical}
+    return {**canonical, **{k: flat[k] for k in _TOOL_DETAILS if flat.get(k)}}
 
 
 def canonical_schema(schema: JSON) -> JSON:
@@ -198,7 +208,7 @@ def canonical_tool_choice(choice: JSON) -> JSON:
 
 
 def canonical_response_format(value: JSON) -> JSON:
-    """Return a response format: plain text is nothing, a schema is its name and schema."""
+    """Return a response format: plain text is nothing, a schema is its name, text and schema."""
     if not isinstance(value, Mapping):
         return value or None
     kind = value.get("type")
@@ -210,6 +220,7 @@ def canonical_response_format(value: JSON) -> JSON:
         return {
             "type": kind,
             **{k: source[k] for k in ("name", "schema") if source.get(k) is not None},
+            **{k: source[k] for k in ("description", "strict") if source.get(k)},
         }
     return {k: v for k, v in value.items() if v is not None}
 

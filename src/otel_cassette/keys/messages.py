@@ -26,6 +26,10 @@ _ROLES = {
     "tool-response": "user",
 }
 _MERGED_ROLES = frozenset({"assistant", "user"})
+# What a part says beside its content, and a model answers otherwise for: Gemini's cut of a video,
+# its resolution, the media of a tool's result; Anthropic's context of a document.
+_DETAILS = ("context", "media_resolution", "parts", "video_metadata")
+_BEGINS_ANSWER = ("prefix", "partial")  # DeepSeek's and Mistral's, Qwen's
 
 
 def json_or_text(text: str) -> JSON:
@@ -101,6 +105,8 @@ def canonical_messages(
             continue
         leading = False
         _append(turns, role, parts)
+        if turns and any(message.get(name) is True for name in _BEGINS_ANSWER):
+            turns[-1]["prefix"] = True
     for turn in turns:
         _settle(turn)
     return _instructions(lead), _link(turns)
@@ -179,16 +185,13 @@ def _part(part: Mapping[str, Any] | str) -> dict[str, Any] | None:
         }
     if kind == "tool_call_response":
         result = part.get("response", part.get("result"))
-        if part.get("cut") and isinstance(result, str):
-            return {
-                "id": part.get("id"),
-                "response": f"{result}{CUT}",
-                "type": "tool_call_response",
-            }
+        is_cut = part.get("cut") and isinstance(result, str)
         return {
             "id": part.get("id"),
-            "response": canonical_result(result),
+            "name": part.get("name"),
+            "response": f"{result}{CUT}" if is_cut else canonical_result(result),
             "type": "tool_call_response",
+            **_details(part),
         }
     if kind == "reasoning":
         content = part.get("content")
@@ -196,10 +199,14 @@ def _part(part: Mapping[str, Any] | str) -> dict[str, Any] | None:
     if media_placeholder(dict(part)):
         return dict(PLACEHOLDER_PART)
     if kind in MEDIA_TYPES:
-        return _media(part)
+        return {**_media(part), **_details(part)}
     # A reference is nothing but the id of what it refers to.
     dropped = ("cache_control",) if kind == "item_reference" else ("id", "cache_control")
     return {k: v for k, v in part.items() if v is not None and k not in dropped}
+
+
+def _details(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part[name] for name in _DETAILS if part.get(name)}
 
 
 def _media(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +234,7 @@ def _media(part: Mapping[str, Any]) -> dict[str, Any]:
 def _link(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Number calls by first appearance (rule 11) and order results as their calls (rule 6)."""
     numbers: dict[str, int] = {}
-    waiting: list[int] = []
+    waiting: dict[int, str] = {}
     count = 0
     at = 0
     while at < len(turns):
@@ -238,7 +245,7 @@ def _link(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     if part["id"] is not None:
                         numbers[part["id"]] = count
                     part["id"] = f"#{count}"
-                    waiting.append(count)
+                    waiting[count] = part["name"]
                     count += 1
             at += 1
             continue
@@ -251,22 +258,35 @@ def _link(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _order_results(
-    results: list[dict[str, Any]], numbers: Mapping[str, int], waiting: list[int]
+    results: list[dict[str, Any]], numbers: Mapping[str, int], waiting: dict[int, str]
 ) -> list[dict[str, Any]]:
-    """Return consecutive results by the number of their call; without an id, the next open call's."""
+    """Return consecutive results by the number of their call.
+
+    Without an id it is the next open call of the result's name, or the next one (rule 11).
+    """
     numbered: list[tuple[int, int, dict[str, Any]]] = []
-    open_results: list[tuple[int, dict[str, Any]]] = []
+    open_results: list[tuple[int, dict[str, Any], str | None]] = []
     for place, turn in enumerate(results):
         part = turn["parts"][0]
+        name = part.pop("name")
         number = numbers.get(part["id"]) if part["id"] is not None else None
         if number is None:
-            open_results.append((place, turn))
+            open_results.append((place, turn, name))
             continue
-        if number in waiting:
-            waiting.remove(number)
+        waiting.pop(number, None)
         numbered.append((number, place, turn))
-    for place, turn in open_results:
-        numbered.append((waiting.pop(0) if waiting else len(numbers) + place, place, turn))
+    unnamed: list[tuple[int, dict[str, Any]]] = []
+    for place, turn, name in open_results:
+        number = next((n for n, called in waiting.items() if called == name), None)
+        if number is None:
+            unnamed.append((place, turn))
+            continue
+        del waiting[number]
+        numbered.append((number, place, turn))
+    for place, turn in unnamed:
+        number = next(iter(waiting), len(numbered) + place)
+        waiting.pop(number, None)
+        numbered.append((number, place, turn))
     for number, _, turn in numbered:
         turn["parts"][0]["id"] = f"#{number}"
     return [turn for _, _, turn in sorted(numbered, key=lambda row: row[:2])]
