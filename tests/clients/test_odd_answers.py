@@ -115,6 +115,38 @@ def test_so_it_is_with_every_api(server: Server, path: str, asked: Any, body: An
     assert (server.calls, session.summary.served) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("path", "asked", "body"),
+    [
+        (
+            "/v1/messages",
+            {**ASKED, "max_tokens": 9},
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "content": [{"type": "text", "text": "a"}],
+                "stop_reason": "end_turn",
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            },
+        ),
+        (
+            "/v1beta/models/gemini:generateContent",
+            {"contents": [{"role": "user", "parts": [{"text": "q"}]}]},
+            {"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]},
+        ),
+    ],
+)
+def test_nothing_is_added_to_an_answer(server: Server, path: str, asked: Any, body: Any) -> None:
+    server.body = json.dumps(body).encode()
+    cassette = Cassette()
+    with cassette.recording():
+        server.client.post(path, json=asked)
+    with cassette.replaying():
+        assert server.client.post(path, json=asked).json() == body
+
+
 def test_an_error_with_status_200_is_an_error_of_a_stream_too(server: Server) -> None:
     server.body = b'{"error": {"message": "Rate limited", "code": 429}}'
     cassette = Cassette()

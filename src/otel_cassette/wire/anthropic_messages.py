@@ -33,6 +33,7 @@ _FINISH = {
     "pause_turn": "pause_turn",
     "model_context_window_exceeded": "model_context_window_exceeded",
 }
+_REQUIRED = frozenset({"id", "type", "role", "model", "content", "stop_reason", "usage"})
 _EVENTS = frozenset(
     {
         "message_start",
@@ -144,7 +145,7 @@ class AnthropicMessages(BaseCodec):
         }
         raw = self._own_body(response, _is_body)
         if raw is not None:
-            return {**made, **raw}
+            return raw if raw.keys() >= _REQUIRED else {**made, **raw}
         return made
 
     def encode_stream(

@@ -163,16 +163,17 @@ class GoogleGenerate(BaseCodec):
             content = {"role": "model", "parts": [w for p in parts if (w := wire_part(p))]}
             finish = answers.finish_reason(reason, _FINISH, has_calls=False)
             candidates.append({"content": content, "finishReason": finish, "index": index})
-        made = {
+        usage = response.get("usage")
+        told = {"usageMetadata": _usage_body(usage)} if usage else {}
+        raw = self._own_body(response, _is_body)
+        if raw is not None:
+            return {**told, **raw}  # the API requires none of the rest
+        return {
             "candidates": candidates,
-            "usageMetadata": _usage_body(response.get("usage")),
+            **told,
             "modelVersion": response.get("model") or request_body.get("model") or "",
             "responseId": response.get("id") or answers.make_id("", seed),
         }
-        raw = self._own_body(response, _is_body)
-        if raw is not None:
-            return {**made, **raw}
-        return made
 
     def encode_stream(
         self, response: Mapping[str, Any], *, request_body: Mapping[str, Any], seed: str
