@@ -201,6 +201,8 @@ class CassetteMissError(CassetteError):
         return "\n".join(line for line in lines if line)
 
     def _if_meant(self, divergence: ReplayDivergence) -> str:
+        if self.expected is None:
+            return "If it is meant: record again; mode='fallthrough' makes the call for real."
         if self.mode != "strict":
             return "If it is meant, record again."
         ignore = (

@@ -35,6 +35,9 @@ class Provider:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if "messages" not in body:
+                    self.reply(404, b"{}")
+                    return
                 content = body["messages"][-1]["content"]
                 prompt = content if isinstance(content, str) else content[0]["text"]
                 provider.prompts.append(prompt)
@@ -76,6 +79,8 @@ class Provider:
 def chat_answer(body: dict[str, Any], prompt: str, number: int) -> tuple[int, Any]:
     if prompt == "[401]":
         return 401, {"error": {"message": "Wrong key", "type": "invalid_request_error"}}
+    if prompt == "[flaky]" and number % 3:
+        return 500, {"error": {"message": "Try again", "type": "server_error"}}
     message: dict[str, Any] = {"role": "assistant", "content": f"Echo: {prompt}"}
     if prompt == "[tool]":
         function = {"name": "look_up", "arguments": '{"id": 1}'}

@@ -91,7 +91,7 @@ def _results(
             if kind == "tool_call":
                 open_calls.append(part)
             elif kind == "tool_call_response":
-                call = _answered_call(open_calls, part.get("id"))
+                call = _answered_call(open_calls, part)
                 if call is not None:
                     open_calls.remove(call)
                 if "response" in part:
@@ -99,12 +99,13 @@ def _results(
 
 
 def _answered_call(
-    open_calls: Sequence[Mapping[str, Any]], call_id: Any
+    open_calls: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """The open call with that id; where ids do not join, the first that is open."""
-    for call in open_calls:
-        if call_id is not None and call.get("id") == call_id:
-            return call
+    """The open call with a result's id; where ids do not join, the first of its name, or the first."""
+    for key in ("id", "name"):
+        for call in open_calls:
+            if result.get(key) is not None and call.get(key) == result[key]:
+                return call
     return open_calls[0] if open_calls else None
 
 

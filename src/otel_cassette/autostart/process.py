@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from otel_cassette.autostart.interpreters import hiding_flag
 from otel_cassette.autostart.providers import (
     now_ns,
     providers_covered,
@@ -91,14 +92,17 @@ class ProgramProcess:
             self._report("replaced")
         elif event == "socket.getaddrinfo" and isinstance(self._work, ProcessRecording):
             self._work.note_lookup(str(args[0]))
-        elif event == "subprocess.Popen" and args[3] is not None:
-            self._note_child(args)
+        elif event == "subprocess.Popen":
+            self._note_child(*args)
 
-    def _note_child(self, args: tuple[Any, ...]) -> None:
-        """Note a child process that was started without our variable: it is out of reach."""
-        environment = args[3]
-        if ENV_VAR not in environment and os.fsencode(ENV_VAR) not in environment:
-            name = os.fsdecode(args[0]) if args[0] else "a program"
+    def _note_child(self, program: Any, command: Any, _folder: Any, environment: Any) -> None:
+        """Note a child process in which nothing of ours starts: it is out of reach."""
+        known = dict(os.environ) if environment is None else environment
+        words = [command] if isinstance(command, str | bytes | os.PathLike) else command
+        line = [os.fsdecode(word) for word in words]
+        lacks_variable = ENV_VAR not in known and os.fsencode(ENV_VAR) not in known
+        if lacks_variable or hiding_flag(line) is not None:
+            name = os.fsdecode(program) if program else line[0]
             self._file.report.facts.setdefault("unreached", []).append(name)
 
     def providers_shut_down(self) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.cassette import Cassette
-from otel_cassette.clients.http_exchange import UNREAD, is_provider
+from otel_cassette.clients.http_exchange import UNREAD
+from otel_cassette.clients.providers import is_provider
 from otel_cassette.model.entry import CassetteHeader
 from otel_cassette.otel.journaling import SpooledRecording
 from otel_cassette.otel.source import CassetteSource
@@ -48,7 +49,7 @@ class ProcessRecording:
 
     def _begin(self, token: str, tell: Callable[[CallLine], None]) -> None:
         self._tell = tell
-        self._entered_calls = 0
+        self._seen: set[Ticket] = set()
         self.path: Path = self._folder / f"{PREFIX}{token}.jsonl"
         playback = self.session.playback
         redactor = playback.redactor
@@ -66,7 +67,9 @@ class ProcessRecording:
         self._begin(token, tell)
 
     def _entered(self, ticket: Ticket) -> None:
-        self._entered_calls += 1
+        if ticket in self._seen:
+            return  # another try of the same call
+        self._seen.add(ticket)
         self._tell({"kind": ticket.kind, "failed": bool((ticket.record or {}).get("failed"))})
 
     def note_lookup(self, host: str) -> None:
@@ -82,14 +85,14 @@ class ProcessRecording:
             "entries": len(made.entries),
             "nested": len(made.nested),
             "failures": [f"{each.error.type}: {each.error.message}" for each in made.failures],
-            "at_the_wire": self._entered_calls,
+            "at_the_wire": len(self._seen),
             "hosts": dict(self.hosts),
             "unread": dict(UNREAD),
             "spans": self._spans(),
             "without_answer": sum(not entry.is_playable for entry in made.entries),
         }
         report.notes = list(self.session.faults)
-        if found:
+        if found and self._folder.is_dir():  # a process may outlive the command and its folder
             self.cassette.save(self.path)
             report.recorded = str(self.path)
 

@@ -14,6 +14,7 @@ from typing import Any
 from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.autostart.runfile import RunSettings
 from otel_cassette.cassette import Cassette
+from otel_cassette.clients.http_exchange import UNREAD
 from otel_cassette.diff import ReplayDivergence
 from otel_cassette.engine import CallOutcome, Totals
 from otel_cassette.integrations.imports import instrument_when_imported
@@ -158,6 +159,7 @@ class ProcessReplay:
         self.session.owner.tell = tell
         self._calls_before = len(self.session.calls)
         self._guard.refused.clear()
+        UNREAD.clear()
 
     def describe(self, report: ProcessReport) -> None:
         """Put into *report* how it went so far."""
@@ -171,6 +173,7 @@ class ProcessReplay:
         report.poisoned = None if session.poisoned is None else str(session.poisoned)
         report.notes = list(session.faults)
         report.facts["refused"] = dict(self._guard.refused)
+        report.facts["unread"] = dict(UNREAD)
 
 
 def _line(call: CallOutcome) -> CallLine:

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import sys
+import time
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -33,6 +34,7 @@ class ProcessReport:
         argv: Its arguments, as far as they were known at its start.
         python: Its interpreter.
         how: What started it: `sitecustomize`, an entry point, or `fork`.
+        started_ns: When it did, in nanoseconds since the Unix epoch.
         status: `running`, `ended`, `replaced` by another program (exec), or `failed`: it could not
             give account.
         totals: Served, live, missed and the rest; empty while it runs.
@@ -51,6 +53,7 @@ class ProcessReport:
     argv: list[str] = field(default_factory=list)
     python: str = ""
     how: str = ""
+    started_ns: int = 0
     status: str = "running"
     totals: dict[str, int] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -71,6 +74,7 @@ class ProcessReport:
             argv=list(getattr(sys, "argv", [])),
             python=sys.executable or "",
             how=how,
+            started_ns=time.time_ns(),
         )
 
     @property
@@ -124,8 +128,7 @@ def read_reports(run: RunFile) -> list[ProcessReport]:
         if not report.has_ended:
             report.calls = _calls_of(run, report.token)
         reports.append(report)
-    started = {path.name: path.stat().st_mtime_ns for path in run.folder.glob(f"{_CALLS}-*.jsonl")}
-    reports.sort(key=lambda report: started.get(f"{_CALLS}-{report.token}.jsonl", 0))
+    reports.sort(key=lambda report: report.started_ns)
     return reports
 
 

@@ -5,6 +5,7 @@ Lives here: the claim on the file, the spool, and the save at the end.
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,9 @@ class RecordingBlock(SessionBlock):
     ) -> None:
         super().__init__(session, span=span, on_exit=self._save)
         self._cassette = cassette
-        self._path = path
-        self._claim = None if path is None else FileClaim(path)
+        # Where it is to be written does not change when the program goes to another folder.
+        self._path = None if path is None else Path(path).absolute()
+        self._claim = None if self._path is None else FileClaim(self._path)
         self._spooled: SpooledRecording | None = None
         self._saved = False
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from otel_cassette.assemble.told import with_told_tools
 from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.autostart.runfile import RunFile
 from otel_cassette.document import Document, read_document
@@ -52,7 +53,8 @@ def _recovered(path: Path) -> list[Path]:
 def join_documents(documents: Sequence[Document]) -> tuple[CassetteHeader, list[Record]]:
     """Return one recording of several: each process's calls after those of the one before.
 
-    Indexes go on counting, and references to a parent follow them.
+    Tools that only the requests after them tell of are added (`assemble/told.py`). Indexes go on
+    counting, and references to a parent follow them.
     """
     header = documents[0].header if documents else CassetteHeader()
     entries: list[CassetteEntry] = []
@@ -61,7 +63,7 @@ def join_documents(documents: Sequence[Document]) -> tuple[CassetteHeader, list[
     counts: Counter[tuple[str, bool]] = Counter()
     for document in documents:
         before = dict(counts)
-        for record in document.records:
+        for record in with_told_tools(document.records):
             moved = _moved(record, before)
             if isinstance(moved, CassetteFailure):
                 failures.append(moved)

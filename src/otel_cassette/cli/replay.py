@@ -23,6 +23,7 @@ from otel_cassette.cli.output import Output
 from otel_cassette.cli.run_account import EXIT_CODES, ReplayAccount, account_of
 from otel_cassette.cli.run_program import ProgramEnd, run_program
 from otel_cassette.cli.run_report import nothing_started, print_account, print_strangers
+from otel_cassette.document import check_writable, write_atomically
 from otel_cassette.errors import CassetteError
 from otel_cassette.model.entry import KINDS
 from otel_cassette.traces import is_cassette_file
@@ -84,7 +85,7 @@ def add_parser(commands: Any) -> None:
         "--block-network",
         action=argparse.BooleanOptionalAction,
         help="refuse every connection but those to this machine; on by default, unless --kinds leaves "
-        "tools live or the mode is fallthrough",
+        "models or tools live or the mode is fallthrough",
     )
     parser.add_argument(
         "--allow-host",
@@ -116,6 +117,7 @@ def run(arguments: argparse.Namespace, _out: Output) -> int:
     Raises:
         CassetteFormatError: When TRACE is no recording, or holds several runs and none is named.
         CassetteError: When it holds no call, or the program cannot be run.
+        CassetteWriteError: When the report cannot be written.
     """
     cassette = read_recording(arguments)
     folder = new_folder()
@@ -128,6 +130,10 @@ def run(arguments: argparse.Namespace, _out: Output) -> int:
 def read_recording(arguments: argparse.Namespace) -> Cassette:
     """Return the recording that is to be replayed."""
     path = arguments.trace
+    names = sorted(p.name for p in Path(path).glob("*.jsonl")) if Path(path).is_dir() else []
+    if any(is_cassette_file(Path(path) / name) for name in names):
+        msg = f"{path}: a folder of cassettes; name one of them: {', '.join(names[:3])}"
+        raise CassetteError(msg + (", ..." if len(names) > 3 else ""))
     if is_cassette_file(path):
         if arguments.trace_id is not None:
             msg = f"{path}: a cassette holds one run; leave --trace-id out"
@@ -148,6 +154,8 @@ def read_recording(arguments: argparse.Namespace) -> Cassette:
 
 
 def _replay(arguments: argparse.Namespace, cassette: Cassette, folder: Path) -> int:
+    if arguments.report:
+        check_writable(arguments.report)
     # One file for all processes: the trace is read once, and nobody changes it meanwhile.
     recording = folder / "recording.jsonl"
     cassette.save(recording)
@@ -172,7 +180,7 @@ def _replay(arguments: argparse.Namespace, cassette: Cassette, folder: Path) -> 
         nothing_started(out, end, "replay")
         return EXIT_ERROR
     account = account_of(cassette, end.reports, arguments.kinds)
-    print_account(out, account, arguments.trace, settings.mode)
+    print_account(out, account, arguments.trace, settings)
     print_strangers(out, end)
     if arguments.report:
         _write_report(arguments.report, account, end)
@@ -182,8 +190,8 @@ def _replay(arguments: argparse.Namespace, cassette: Cassette, folder: Path) -> 
 def _blocks(arguments: argparse.Namespace) -> bool:
     if arguments.block_network is not None:
         return bool(arguments.block_network)
-    tools_are_live = arguments.kinds is not None and "tool" not in arguments.kinds
-    return not tools_are_live and arguments.mode != "fallthrough"
+    live = arguments.kinds is not None and not {"llm", "tool"} <= set(arguments.kinds)
+    return not live and arguments.mode != "fallthrough"
 
 
 def _exit_code(arguments: argparse.Namespace, account: ReplayAccount, end: ProgramEnd) -> int:
@@ -195,8 +203,4 @@ def _exit_code(arguments: argparse.Namespace, account: ReplayAccount, end: Progr
 
 def _write_report(path: str, account: ReplayAccount, end: ProgramEnd) -> None:
     data = {**account.to_json(), "exit_code": end.exit_code}
-    Path(path).write_text(
-        json.dumps(data, indent=2, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-        errors="surrogatepass",
-    )
+    write_atomically(path, [json.dumps(data, indent=2, ensure_ascii=False) + "\n"])

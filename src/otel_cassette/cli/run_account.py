@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from otel_cassette.autostart.interpreters import is_python
 from otel_cassette.autostart.replaying import place_of
 from otel_cassette.autostart.reports import ProcessReport
 from otel_cassette.cassette import Cassette
@@ -46,6 +47,8 @@ class ReplayAccount:
         poisoned: Misses that ended a replay at the wire.
         processes: Those that made calls, or that the command knows too little of.
         refused: Connections that were refused, by host.
+        unread: Requests to models that no codec reads and that were refused, by host and path.
+        out_of_reach: Python programs that were started without the run in their environment.
     """
 
     verdict: Verdict
@@ -59,6 +62,8 @@ class ReplayAccount:
     poisoned: list[str] = field(default_factory=list)
     processes: list[ProcessReport] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
+    out_of_reach: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the account as plain JSON."""
@@ -76,6 +81,8 @@ class ReplayAccount:
             "beyond_reach": self.beyond_reach,
             "without_result": self.without_result,
             "refused_hosts": self.refused,
+            "unread": self.unread,
+            "out_of_reach": self.out_of_reach,
             "processes": [
                 {
                     "pid": each.pid,
@@ -126,9 +133,21 @@ def account_of(
         unverified=sum(call["verdict"] == "cannot_tell" for call in calls),
         poisoned=[each.poisoned for each in reports if each.poisoned],
         processes=shown,
-        refused=dict(sum((Counter(each.facts.get("refused", {})) for each in reports), Counter())),
+        refused=_added(reports, "refused"),
+        unread=_added(reports, "unread"),
+        out_of_reach=[
+            name
+            for name in dict.fromkeys(
+                n for each in reports for n in each.facts.get("unreached", ())
+            )
+            if is_python(name)
+        ],
     )
     return _judged(account, calls)
+
+
+def _added(reports: Sequence[ProcessReport], fact: str) -> dict[str, int]:
+    return dict(sum((Counter(each.facts.get(fact, {})) for each in reports), Counter()))
 
 
 def _judged(account: ReplayAccount, calls: Sequence[dict[str, Any]]) -> ReplayAccount:
@@ -140,6 +159,8 @@ def _judged(account: ReplayAccount, calls: Sequence[dict[str, Any]]) -> ReplayAc
         account.unverified
         or account.totals.missed
         or account.missing
+        or account.unread
+        or account.out_of_reach
         or not calls
         or any(each.status == "failed" for each in account.processes)
     ):

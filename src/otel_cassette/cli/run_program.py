@@ -7,16 +7,15 @@ happens inside of it (`autostart/`), what is said of it afterwards.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_cassette.autostart import shim_folder
+from otel_cassette.autostart.interpreters import hiding_flag
 from otel_cassette.autostart.reports import ProcessReport, read_reports
 from otel_cassette.autostart.runfile import ENV_VAR, RunFile
 from otel_cassette.errors import CassetteError
@@ -26,13 +25,7 @@ if TYPE_CHECKING:
 
 _LIMIT_VAR = "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
 _ATTRIBUTE_LIMIT = 10_000
-_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
 _SIGNAL_EXIT = 128
-_HIDING = {
-    "I": "ignores the environment (-I)",
-    "E": "ignores the environment (-E)",
-    "S": "runs no start-up code (-S)",
-}
 
 
 @dataclass(frozen=True)
@@ -110,25 +103,13 @@ def refuse_hiding_flags(command: Sequence[str]) -> None:
     Raises:
         CassetteError: For `python -I`, `-E` or `-S`.
     """
-    if not _PYTHON.fullmatch(Path(command[0]).name):
-        return
-    arguments = iter(command[1:])
-    for argument in arguments:
-        if not argument.startswith("-") or argument.startswith("--") or argument == "-":
-            return
-        for place, letter in enumerate(argument[1:], start=1):
-            if letter in "cm":
-                return
-            if letter in "WX":  # with a value, here or in the next argument
-                if place == len(argument) - 1:
-                    next(arguments, None)
-                break
-            if letter in _HIDING:
-                msg = (
-                    f"{' '.join(command[:3])}: this Python {_HIDING[letter]}, so nothing of otel-cassette "
-                    f"can start in it; leave the flag out"
-                )
-                raise CassetteError(msg)
+    flag = hiding_flag(command)
+    if flag is not None:
+        msg = (
+            f"{' '.join(command[:3])}: this Python {flag}, so nothing of otel-cassette "
+            f"can start in it; leave the flag out"
+        )
+        raise CassetteError(msg)
 
 
 class _Signals:

@@ -5,13 +5,15 @@ Lives here: its lines. Not here: adding up (`run_account.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from otel_cassette.autostart.reports import ProcessReport
+from otel_cassette.autostart.runfile import RunSettings
 from otel_cassette.cli.output import Output
 from otel_cassette.cli.rendering import counted, print_divergences, short
 from otel_cassette.cli.run_account import ReplayAccount
 from otel_cassette.cli.run_program import ProgramEnd
+from otel_cassette.diff import ReplayDivergence
 
 _MAX_CAUSES = 10
 _MAX_MISSING = 20
@@ -21,10 +23,12 @@ _WHY_NOTHING = (
     "is Python started with -I, -E or -S somewhere?",
     "was otel-cassette installed anew since (opentelemetry-instrument finds it by its entry points)?",
 )
-_IF_MEANT = (
+_IF_CHANGED = (
     "if the change is meant: record again, leave a field out with --ignore POINTER, or see what else departs "
     "with --mode lenient"
 )
+_IF_EXTRA = "if the call is meant: record again, or let what is not recorded go live with --mode fallthrough"
+_IF_EXTRA_TOOL = "; without --tools the program's tools run for real"
 _OPTIONS = {
     "allow_unverified=True": "--allow-unverified",
     "allow_partial=True": "--allow-partial",
@@ -38,8 +42,9 @@ _VERDICTS = {
 }
 
 
-def print_account(out: Output, account: ReplayAccount, trace: str, mode: str) -> None:
+def print_account(out: Output, account: ReplayAccount, trace: str, settings: RunSettings) -> None:
     """Print how a replay went: the verdict, the totals, each process, each first cause."""
+    mode = settings.mode
     verdict, style = _VERDICTS[account.verdict]
     totals = account.totals
     out.spans(
@@ -56,6 +61,7 @@ def print_account(out: Output, account: ReplayAccount, trace: str, mode: str) ->
         )
     _print_processes(out, account.processes)
     _print_doubts(out, account)
+    _print_tools(out, account, answered=settings.tools)
     causes = [each for each in account.divergences if each.is_first_cause]
     shown = {id(each) for each in causes[:_MAX_CAUSES]}
     print_divergences(
@@ -65,7 +71,14 @@ def print_account(out: Output, account: ReplayAccount, trace: str, mode: str) ->
         out.line(f"... and {len(causes) - _MAX_CAUSES} more divergences", "dim")
     _print_missing(out, account)
     if mode == "strict" and causes:
-        out.line(f"  {_IF_MEANT}", "dim")
+        out.line(f"  {_if_meant(causes)}", "dim")
+
+
+def _if_meant(causes: Sequence[ReplayDivergence]) -> str:
+    if any(each.reason != "extra_call" for each in causes):
+        return _IF_CHANGED
+    tools = any(each.kind == "tool" for each in causes)
+    return f"{_IF_EXTRA}{_IF_EXTRA_TOOL if tools else ''}"
 
 
 def _print_missing(out: Output, account: ReplayAccount) -> None:
@@ -101,7 +114,10 @@ def _print_doubts(out: Output, account: ReplayAccount) -> None:
             "was asked there",
             "warn",
         )
-    for text in account.poisoned if not account.divergences else ():
+    told = [each.summary() for each in account.divergences]
+    for text in account.poisoned:
+        if any(summary in text for summary in told):
+            continue  # it stands below, with its diff
         line = text.splitlines()[0]
         for argument, option in _OPTIONS.items():
             line = line.replace(argument, option)
@@ -111,17 +127,10 @@ def _print_doubts(out: Output, account: ReplayAccount) -> None:
             f"  x {place} was asked for by several processes, more often than it was recorded",
             "bad",
         )
-    for kind, count in account.beyond_reach.items():
+    for place, count in account.unread.items():
         out.line(
-            f"  {count} recorded {kind} {'call was' if count == 1 else 'calls were'} not asked for: "
-            "nothing answers a program's own tools, what it ran of them was real",
-            "dim",
-        )
-    if account.without_result:
-        out.line(
-            f"  {counted(account.without_result, 'tool call')} that the model asked for "
-            f"{'has' if account.without_result == 1 else 'have'} no result in the recording: nothing answered "
-            "the program's own tools, what it ran of them was real",
+            f"  {counted(count, 'request')} to {place} refused: no codec reads it, so no recording has "
+            "its answer (--kinds without llm, or --mode fallthrough, lets it pass)",
             "warn",
         )
     for host, count in account.refused.items():
@@ -132,6 +141,24 @@ def _print_doubts(out: Output, account: ReplayAccount) -> None:
         )
     for note in (note for each in account.processes for note in each.notes):
         out.line(f"  {note}", "warn")
+
+
+def _print_tools(out: Output, account: ReplayAccount, *, answered: bool) -> None:
+    """Print which tools nothing answered."""
+    hint = "" if answered else "; --tools answers those of known frameworks"
+    for kind, count in account.beyond_reach.items():
+        out.line(
+            f"  {count} recorded {kind} {'call was' if count == 1 else 'calls were'} not asked for: "
+            f"nothing answers a program's own tools, what it ran of them was real{hint}",
+            "dim",
+        )
+    if account.without_result:
+        out.line(
+            f"  {counted(account.without_result, 'tool call')} that the model asked for "
+            f"{'has' if account.without_result == 1 else 'have'} no result in the recording: nothing answered "
+            "the program's own tools, what it ran of them was real",
+            "warn",
+        )
 
 
 def print_strangers(out: Output, end: ProgramEnd) -> None:

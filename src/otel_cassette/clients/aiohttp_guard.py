@@ -31,7 +31,9 @@ def check(method: str, url: str, options: dict[str, Any]) -> str | None:
     """
     parts = urlsplit(url)
     path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    exchange = None if being_sent.get() else find_exchange(method, parts.hostname or "", path)
+    exchange = None
+    if not being_sent.get():
+        exchange = find_exchange(method, parts.hostname or "", path, port=parts.port)
     if exchange is None:
         return None
     body = options.get("json")

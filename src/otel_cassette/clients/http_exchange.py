@@ -25,10 +25,11 @@ from pydantic_core import from_json
 
 from otel_cassette.clients.http_recording import RealCall, is_error_event
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
-from otel_cassette.clients.llm import end_of_stream
+from otel_cassette.clients.llm import past_the_end
+from otel_cassette.clients.providers import is_for_a_model, note_gateway
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
 from otel_cassette.keys.text import plain_text
-from otel_cassette.model.entry import MODEL_KINDS
+from otel_cassette.model.entry import MODEL_KINDS, RecordedFailure
 from otel_cassette.model.plain import json_bytes, strict_json
 from otel_cassette.session import Session, Step, current_session, inside
 from otel_cassette.session.context import open_sessions
@@ -38,20 +39,6 @@ from otel_cassette.wire.protocol import ErrorAnswer, StreamEvent, WireCodec
 
 logger: logging.Logger = logging.getLogger("otel_cassette")
 
-_PROVIDER_HOSTS = (
-    "api.openai.com",
-    "openai.azure.com",
-    "api.anthropic.com",
-    "generativelanguage.googleapis.com",
-    "aiplatform.googleapis.com",
-    "api.mistral.ai",
-    "api.cohere.com",
-    "api.groq.com",
-    "api.deepseek.com",
-    "api.together.xyz",
-    "api.x.ai",
-    "openrouter.ai",
-)
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _JSON = {"content-type": "application/json"}
 
@@ -88,7 +75,7 @@ class NoConnection:
 Outcome = Answer | NoConnection | RealCall | None
 
 UNREAD: Counter[str] = Counter()
-"""Requests to model providers that a recording could not read, by host and path."""
+"""Requests to model providers that no codec read, by host and path: not recorded, or refused."""
 being_sent: ContextVar[bool] = ContextVar("otel_cassette_being_sent", default=False)
 """Whether a request that was looked at is being sent: what a library does below is the same call."""
 
@@ -96,24 +83,25 @@ _retries: weakref.WeakKeyDictionary[Session, Retries] = weakref.WeakKeyDictionar
 _lock = threading.Lock()
 
 
-def find_exchange(method: str, host: str, path: str) -> Exchange | None:
+def find_exchange(method: str, host: str, path: str, *, port: int | None = None) -> Exchange | None:
     """Return the exchange of a request that a session may have an answer for; None is hands off.
 
     Args:
         method: HTTP method.
         host: Host name without port.
         path: Path of the URL with its query.
+        port: The port; None where it is the scheme's own.
     """
     if not open_sessions():
         return None
     codec = _codec_of(method, host, path)
-    if codec is None and not (method.upper() == "POST" and is_provider(host)):
+    if codec is None and not (method.upper() == "POST" and is_for_a_model(host, port, path)):
         return None
     try:
         session = current_session()
     except CassetteError as error:
-        return Exchange(None, codec, host, path, fault=error)
-    return None if session is None else Exchange(session, codec, host, path)
+        return Exchange(None, codec, host, path, port=port, fault=error)
+    return None if session is None else Exchange(session, codec, host, path, port=port)
 
 
 class Exchange:
@@ -126,13 +114,20 @@ class Exchange:
         host: str,
         path: str,
         *,
+        port: int | None = None,
         fault: CassetteError | None = None,
     ) -> None:
         self._session = session
         self._codec = codec
         self._host = host
         self._path = path
+        self._port = port
         self._fault = fault
+
+    @property
+    def reads(self) -> bool:
+        """Whether the body of the request says what it gets."""
+        return self._codec is not None
 
     def open(self, body: bytes, header: Callable[[str], str | None]) -> Outcome:
         """Return what the request gets.
@@ -148,10 +143,13 @@ class Exchange:
         session, codec = self._session, self._codec
         try:
             payload = _parsed(body)
+            if codec is not None and payload is None and _says_json(header):
+                return self._unreadable(codec)
             if codec is None or payload is None or not codec.accepts(payload):
                 return self._unknown()
             if session is None:
                 return _error(codec.encode_miss(str(self._fault)))
+            note_gateway(self._host, self._port)
             return _Call(session, codec, self._path, payload, header).outcome(body)
         except Exception as error:
             logger.exception("a request to %s%s could not be handled", self._host, self._path)
@@ -165,7 +163,7 @@ class Exchange:
         """Return whether a body makes this the call of a model."""
         if self._codec is not None and self._codec.accepts(payload):
             return True
-        return is_provider(self._host)
+        return is_for_a_model(self._host, self._port, self._path)
 
     def refuse(self, reason: str) -> bool:
         """Fail a model call that this library cannot be answered for, where none may be sent.
@@ -191,16 +189,29 @@ class Exchange:
         )
         return True
 
+    def _unreadable(self, codec: WireCodec) -> Outcome:
+        """A model call, but nobody can say which: it is not sent, and nothing answers it."""
+        session = self._session
+        place = f"{self._host}{self._path.partition('?')[0]}"
+        if session is not None and session.is_recording:
+            UNREAD[place] += 1
+            return None
+        text = f"the body of POST {place} is no JSON that could be compared (is it compressed?)"
+        return _error(codec.encode_miss(text)) if self.refuse(text) else None
+
     def _unknown(self) -> Outcome:
         """A request that no codec reads: in a strict replay none leaves for a provider."""
         session = self._session
+        place = f"{self._host}{self._path.partition('?')[0]}"
         if session is not None and session.is_recording:
-            UNREAD[f"{self._host}{self._path.partition('?')[0]}"] += 1
-        if session is None or not is_provider(self._host) or not _plays_models(session):
+            UNREAD[place] += 1
+        known = is_for_a_model(self._host, self._port, self._path)
+        if session is None or not known or not _plays_models(session):
             return None
+        UNREAD[place] += 1
         text = (
-            f"a replay has no answer for POST {self._host}{self._path.partition('?')[0]}: no codec "
-            f"reads it, and in mode {session.playback.mode!r} no request leaves for a model provider"
+            f"a replay has no answer for POST {place}: no codec reads it, and in mode "
+            f"{session.playback.mode!r} no request leaves for a model provider"
         )
         logger.warning(text)
         return _error(_ANY.encode_miss(text))
@@ -286,19 +297,24 @@ class _Call:
         )
 
     def _miss(self, step: Step) -> Answer:
-        miss = step.miss()
+        return self._missed(step.miss())
+
+    def _missed(self, miss: CassetteMissError) -> Answer:
         self._session.poison(miss)
         return self._error(self._codec.encode_miss(str(miss)))
 
     def _fail(self, step: Step) -> Answer | NoConnection:
         assert step.decision is not None  # noqa: S101 - only played steps raise
         assert step.decision.failure is not None  # noqa: S101 - as above
-        failure = self._codec.encode_error(step.decision.failure.error.model_dump())
+        return self._failed(step, step.decision.failure.error)
+
+    def _failed(self, step: Step, recorded: RecordedFailure) -> Answer | NoConnection:
+        failure = self._codec.encode_error(recorded.model_dump())
         answer = NoConnection(failure.message) if failure.connection_error else self._error(failure)
         self._retries.remember(self._digest, step, answer)
         return answer
 
-    def _play(self, step: Step) -> Answer:
+    def _play(self, step: Step) -> Answer | NoConnection:
         codec, payload = self._codec, self._payload
         entry = step.entry
         trace_id = entry.source.trace_id if entry.source is not None else None
@@ -309,10 +325,19 @@ class _Call:
             events = self._events(step, response, seed)
             headers["content-type"] = codec.stream_media_type(self._path)
             return Answer(200, headers, pieces=codec.write_stream(events, path=self._path))
+        if is_begun(response) and not self._session.playback.options.allow_partial:
+            return self._cut_short(step)
         body = no_answer(response)
         if body is None:
             body = codec.encode_response(response, request_body=payload, seed=seed)
         return Answer(200, {**headers, **_JSON}, body=json_bytes(body))
+
+    def _cut_short(self, step: Step) -> Answer | NoConnection:
+        """Return what a request for a whole answer gets where a stream was recorded in part."""
+        broken = step.entry.error
+        if broken is not None:
+            return self._failed(step, broken)
+        return self._missed(past_the_end(step))
 
     def _events(self, step: Step, response: Mapping[str, Any], seed: str) -> Iterator[StreamEvent]:
         """Yield the events of a recorded stream; one that broke off goes on as it did, or misses."""
@@ -321,6 +346,8 @@ class _Call:
         if as_it_came is not None:
             yield StreamEvent(as_it_came, "error" if "type" in as_it_came else None)
             return
+        if not response.get("choices") and not response.get("chunks"):
+            return  # the stream had no event
         try:
             yield from codec.encode_stream(response, request_body=self._payload, seed=seed)
         except (CassetteError, LookupError, TypeError, ValueError) as error:
@@ -336,11 +363,9 @@ class _Call:
                 raise StreamBroke(failure.message)
             yield self._error_event(failure)
             return
-        try:
-            end_of_stream(step)
-        except CassetteMissError as miss:
-            self._session.poison(miss)
-            yield self._error_event(codec.encode_miss(str(miss)))
+        miss = past_the_end(step)
+        self._session.poison(miss)
+        yield self._error_event(codec.encode_miss(str(miss)))
 
     def _error_event(self, error: ErrorAnswer) -> StreamEvent:
         return StreamEvent(error.body, "error" if "type" in error.body else None)
@@ -351,6 +376,17 @@ class _Call:
     def _carries_dummy_key(self) -> bool:
         sent = (self._header(name) or "" for name in _KEY_HEADERS)
         return DUMMY_KEY in self._path or any(DUMMY_KEY in value for value in sent)
+
+
+def is_begun(response: Mapping[str, Any]) -> bool:
+    """Return whether a response is that of a stream without its end: it is no whole answer.
+
+    A stream may be read to its last byte and have none: no reason why the model stopped.
+    """
+    if response.get("ended_early"):
+        return True
+    choices = response.get("choices") or ()
+    return bool(response.get("chunks")) and not all(c.get("finish_reason") for c in choices)
 
 
 def no_answer(response: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -364,12 +400,6 @@ def no_answer(response: Mapping[str, Any]) -> dict[str, Any] | None:
     if response.get("choices") or response.get("embeddings"):
         return raw if is_error_event(raw) and "object" not in raw else None
     return raw
-
-
-def is_provider(host: str) -> bool:
-    """Return whether a host serves models and little else."""
-    name = host.lower().rstrip(".")
-    return name.endswith(_PROVIDER_HOSTS) or name.startswith("bedrock-runtime.")
 
 
 _ANY = CODECS["openai.chat"]
@@ -394,6 +424,10 @@ def _parsed(body: bytes) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError):
             return None
     return payload if isinstance(payload, Mapping) else None
+
+
+def _says_json(header: Callable[[str], str | None]) -> bool:
+    return "json" in (header("content-type") or "").lower()
 
 
 def _error(error: ErrorAnswer) -> Answer:

@@ -9,6 +9,7 @@ is told by the classes of the request or of the transport at hand.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -202,7 +203,9 @@ def send(request: Any, real: Callable[[Any], Any]) -> Any:
     """Answer a request, or send it with *real* and take note of the answer."""
     outcome: Any = None
     if not request.extensions.get(_MARK):
-        exchange = find_exchange(request.method, request.url.host, _path(request))
+        exchange = find_exchange(
+            request.method, request.url.host, _path(request), port=request.url.port
+        )
         if exchange is not None:
             request.read()
             outcome = exchange.open(request.content, request.headers.get)
@@ -224,7 +227,9 @@ async def send_async(request: Any, real: Callable[[Any], Awaitable[Any]]) -> Any
     """As `send`, for the asynchronous clients."""
     outcome: Any = None
     if not request.extensions.get(_MARK):
-        exchange = find_exchange(request.method, request.url.host, _path(request))
+        exchange = find_exchange(
+            request.method, request.url.host, _path(request), port=request.url.port
+        )
         if exchange is not None:
             await request.aread()
             outcome = exchange.open(request.content, request.headers.get)
@@ -236,6 +241,9 @@ async def send_async(request: Any, real: Callable[[Any], Awaitable[Any]]) -> Any
     with _Marked(request):
         try:
             response = await real(request)
+        except asyncio.CancelledError:
+            outcome.given_up()
+            raise
         except Exception as error:
             outcome.failed(error)
             raise

@@ -24,7 +24,7 @@ from otel_cassette.clients.binding import checked
 from otel_cassette.clients.chunks import ChunkTally, chunks_of
 from otel_cassette.clients.resolve import playback_for
 from otel_cassette.clients.tools import Clock, raise_if_final
-from otel_cassette.errors import CassetteError
+from otel_cassette.errors import CassetteError, CassetteMissError
 from otel_cassette.keys.text import has_only_finite_numbers, typed_text
 from otel_cassette.model.llm import LLMRequest, LLMResponse
 from otel_cassette.model.plain import copy_plain
@@ -305,8 +305,14 @@ def as_response(answer: Any) -> LLMResponse:
 
 
 def played(step: Step) -> LLMResponse:
-    """Return the recorded answer; what a caller does to it never reaches the recording."""
+    """Return the recorded answer; what a caller does to it never reaches the recording.
+
+    Raises:
+        CassetteMissError: It is the beginning of a stream, and was asked for as a whole.
+    """
     response = step.entry.response or {}
+    if response.get("ended_early") and not step.playback.options.allow_partial:
+        raise past_the_end(step)
     return LLMResponse.model_validate(response if _is_flat(response) else copy_plain(response))
 
 
@@ -329,11 +335,19 @@ def _is_flat(response: Mapping[str, Any]) -> bool:
 
 def end_of_stream(step: Step) -> None:
     """Raise where a recorded stream ended before its real end, and somebody reads on."""
+    if (step.entry.response or {}).get("ended_early"):
+        raise past_the_end(step)
+
+
+def past_the_end(step: Step) -> CassetteMissError:
+    """Return the miss of one who wants more than was recorded of a stream."""
     entry = step.entry
     response = entry.response or {}
     if not response.get("ended_early"):
-        return
-    if entry.error is not None:
+        reason = (
+            "the recorded stream did not say why the model stopped: it may not be the whole answer"
+        )
+    elif entry.error is not None:
         reason = f"the recorded stream broke here: {entry.error.type}: {entry.error.message}"
     else:
         chunks = len(response.get("chunks", ()))
@@ -341,7 +355,7 @@ def end_of_stream(step: Step) -> None:
         reason = (
             f"the recorded stream was left {where}; what would have come next was never recorded"
         )
-    raise step.ran_out(reason)
+    return step.ran_out(reason)
 
 
 def check_client(client: Any) -> None:

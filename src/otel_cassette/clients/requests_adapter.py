@@ -30,9 +30,10 @@ def send(adapter: Any, request: Any, real: Callable[[], Any]) -> Any:
     path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
     exchange = None
     if not getattr(request, "_otel_cassette", False):
-        exchange = find_exchange(request.method or "", url.hostname or "", path)
-    body = None if exchange is None else _body(request)
-    outcome = None if exchange is None or body is None else exchange.open(body, request.headers.get)
+        exchange = find_exchange(request.method or "", url.hostname or "", path, port=url.port)
+    outcome = None
+    if exchange is not None:
+        outcome = exchange.open(_body(request) if exchange.reads else b"", request.headers.get)
     if outcome is None:
         return real()
     if isinstance(outcome, NoConnection):
@@ -57,12 +58,23 @@ def _exceptions() -> Any:
     return requests.exceptions
 
 
-def _body(request: Any) -> bytes | None:
-    """Return the body of a request; None where it is a stream that can be read only once."""
+def _body(request: Any) -> bytes:
+    """Return the body of a request; one that can be read only once is replaced by its bytes."""
     body = request.body
+    if body is None or isinstance(body, bytes):
+        return body or b""
     if isinstance(body, str):
         return body.encode()
-    return body if isinstance(body, bytes) else (b"" if body is None else None)
+    if isinstance(body, bytearray | memoryview):
+        whole = bytes(body)
+    else:
+        read = body.read() if hasattr(body, "read") else list(body)
+        pieces = read if isinstance(read, list) else [read]
+        whole = b"".join(p.encode() if isinstance(p, str) else bytes(p) for p in pieces)
+    request.body = whole
+    request.headers.pop("Transfer-Encoding", None)
+    request.prepare_content_length(whole)
+    return whole
 
 
 class _Raw(io.RawIOBase):

@@ -34,10 +34,11 @@ _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text"})
 def unwrap_result(value: JSON) -> JSON:
     """Return what stands in `{"result": ...}`; anything else as it is.
 
-    google-adk wraps results that are no objects like this, on spans and on Gemini's wire.
+    google-adk wraps results that are no objects like this, on spans and on Gemini's wire, and so
+    does google-genai; pydantic-ai says `return_value`.
     """
-    if isinstance(value, dict) and value.keys() == {"result"}:
-        return value["result"]
+    if isinstance(value, dict) and len(value) == 1:
+        return value.get("result", value.get("return_value", value))
     return value
 
 

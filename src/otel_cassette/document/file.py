@@ -212,6 +212,8 @@ def check_writable(path: PathLike) -> None:
 
 
 def _sibling(target: Path) -> tuple[int, Path]:
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     return handle, Path(name)

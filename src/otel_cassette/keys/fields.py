@@ -173,7 +173,7 @@ def canonical_schema(schema: JSON) -> JSON:
     result: dict[str, Any] = {}
     for key, value in schema.items():
         name = _SCHEMA_KEYS.get(str(key), str(key))
-        if value is None:
+        if value is None and name != "const":
             continue
         if name == "type" and isinstance(value, str):
             result[name] = value.lower()
@@ -195,7 +195,8 @@ def canonical_tool_choice(choice: JSON) -> JSON:
         function = choice.get("function")
         name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
         if name:
-            return {"name": name}
+            server = choice.get("server_label")
+            return {"name": name, **({"server_label": server} if server else {})}
         # With more beside it, as the names that Gemini may choose from, it is no mere mode.
         plain = all(
             v is None or k in ("type", "disable_parallel_tool_use") for k, v in choice.items()

@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from otel_cassette.keys.masks import CUT, MEDIA_TYPES, PLACEHOLDER_PART, media_placeholder
 from otel_cassette.model.chat import content_parts, message_parts
@@ -200,9 +201,10 @@ def _part(part: Mapping[str, Any] | str) -> dict[str, Any] | None:
         return dict(PLACEHOLDER_PART)
     if kind in MEDIA_TYPES:
         return {**_media(part), **_details(part)}
-    # A reference is nothing but the id of what it refers to.
-    dropped = ("cache_control",) if kind == "item_reference" else ("id", "cache_control")
-    return {k: v for k, v in part.items() if v is not None and k not in dropped}
+    kept = {k: v for k, v in part.items() if v is not None and k not in ("id", "cache_control")}
+    if kind == "item_reference" or (kind == "image_generation_call" and not part.get("result")):
+        kept["id"] = part.get("id")  # a reference is nothing but the id of what it refers to
+    return kept
 
 
 def _details(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +225,9 @@ def _media(part: Mapping[str, Any]) -> dict[str, Any]:
     elif kind == "uri":
         return {"type": "uri", "uri": uri}
     content = part.get("content")
-    if part.get("encoding") == "text" and isinstance(content, str):
+    if part.get("encoding") == "url" and isinstance(content, str):
+        content = base64.b64encode(unquote_to_bytes(content)).decode("ascii")
+    elif part.get("encoding") == "text" and isinstance(content, str):
         content = base64.b64encode(content.encode("utf-8", "surrogatepass")).decode("ascii")
     media = {"content": content, "type": "blob"}
     if part.get("mime_type"):

@@ -20,6 +20,9 @@ _TOKEN_RUN = 20
 _DIGIT_AHEAD = r"(?=[A-Za-z_-]{0,64}[0-9])"
 
 
+_ALONE = r"(?<![A-Za-z0-9+/])"
+
+
 def _at_start(prefix: str) -> str:
     r"""Return a regex for *prefix* where no word goes on before it.
 
@@ -74,7 +77,11 @@ _RULES = (
     ),
     _token(
         "google-key",
-        _either(r"AIza[A-Za-z0-9_-]{35}", r"GOCSPX-[A-Za-z0-9_-]{28}", r"ya29\.[A-Za-z0-9_-]{30,}"),
+        _either(
+            _ALONE + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9+/=_-])",
+            r"GOCSPX-[A-Za-z0-9_-]{28}",
+            r"ya29\.[A-Za-z0-9_-]{30,}",
+        ),
         "AIza",
         "GOCSPX-",
         "ya29.",
@@ -91,7 +98,8 @@ _RULES = (
         _either(
             _at_start("AKIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
             _at_start("ASIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
-            _at_start("ABSK") + r"[A-Za-z0-9+/]{80,}={0,2}",  # Bedrock API keys
+            # Bedrock API keys are base64 themselves: within a longer run of it (a picture) it is none.
+            _ALONE + r"ABSK[A-Za-z0-9+/]{80,200}={0,2}(?![A-Za-z0-9+/=])",
         ),
         "AKIA",
         "ASIA",

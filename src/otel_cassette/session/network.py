@@ -76,8 +76,8 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"):
         port = args[1] if len(args) > 1 else None
         _check(args[0], port)
-    elif event in ("socket.connect", "socket.sendto"):
-        address = args[1]
+    elif event in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getnameinfo"):
+        address = args[0] if event == "socket.getnameinfo" else args[1]
         if isinstance(address, tuple) and len(address) >= 2:
             _check(address[0], address[1])
 

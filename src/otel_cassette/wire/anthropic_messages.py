@@ -34,18 +34,6 @@ _FINISH = {
     "model_context_window_exceeded": "model_context_window_exceeded",
 }
 _REQUIRED = frozenset({"id", "type", "role", "model", "content", "stop_reason", "usage"})
-_EVENTS = frozenset(
-    {
-        "message_start",
-        "message_delta",
-        "message_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "ping",
-        "error",
-    }
-)
 # Delta type -> the field of the delta, and the field of the block that it adds to.
 _DELTAS = {
     "text_delta": ("text", "text"),
@@ -88,10 +76,11 @@ class AnthropicMessages(BaseCodec):
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON, itself under `raw`."""
         answer = message("assistant", content_parts(body.get("content")))
+        choice = answers.choice_json(answer, body.get("stop_reason"))
         return answers.response_json(
             id=body.get("id"),
             model=body.get("model"),
-            choices=[answers.choice_json(answer, body.get("stop_reason"))],
+            choices=[choice] if "content" in body else [],
             usage=_usage_counts(body.get("usage")),
             raw=dict(body),
         )
@@ -152,7 +141,7 @@ class AnthropicMessages(BaseCodec):
         self, response: Mapping[str, Any], *, request_body: Mapping[str, Any], seed: str
     ) -> Iterator[StreamEvent]:
         """Yield the named events, from `message_start` to `message_stop`."""
-        recorded = answers.recorded_events(response, lambda e: e.get("type") in _EVENTS)
+        recorded = answers.recorded_events(response, _is_event)
         if recorded is not None:
             yield from (StreamEvent(e, e["type"]) for e in recorded)
             return
@@ -203,6 +192,12 @@ def _usage_body(usage: Any) -> dict[str, Any]:
         "cache_creation_input_tokens": created,
         "cache_read_input_tokens": cached,
     }
+
+
+def _is_event(event: Mapping[str, Any]) -> bool:
+    """An event of this API, known or not; those of OpenAI's Responses say whose they are."""
+    kind = event.get("type")
+    return isinstance(kind, str) and not kind.startswith("response.")
 
 
 def _is_body(raw: Mapping[str, Any]) -> bool:

@@ -88,7 +88,7 @@ class GoogleGenerate(BaseCodec):
 
     def read_stream(self, data: bytes, *, path: str) -> list[StreamEvent]:
         """Return the complete events of a streamed body, which may have been cut off."""
-        return sse.read_sse(data) if _wants_sse(path) else sse.read_array(data)
+        return sse.read_sse(data, open_end=True) if _wants_sse(path) else sse.read_array(data)
 
     @checked
     def decode_request(self, body: Mapping[str, Any], *, path: str | None = None) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def _is_body(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_chunk(raw: Mapping[str, Any]) -> bool:
-    return "usageMetadata" in raw or _is_body(raw)
+    return "usageMetadata" in raw or "promptFeedback" in raw or _is_body(raw)
 
 
 def _pieces(

@@ -153,7 +153,7 @@ class OpenAIChat(BaseCodec):
         early = bool(response.get("ended_early"))
         recorded = answers.recorded_events(response, _is_chunk)
         if recorded is not None:
-            chunks = [c for c in recorded if c.get("choices") or wants_usage]
+            chunks = [c for c in recorded if c.get("choices") or wants_usage or not c.get("usage")]
             usage_sent = any(c.get("usage") for c in recorded)
             head = recorded[0]
         else:
@@ -253,7 +253,9 @@ def _is_call(call: Any) -> bool:
 
 
 def _is_chunk(raw: Mapping[str, Any]) -> bool:
-    return raw.get("object") == "chat.completion.chunk" and isinstance(raw.get("choices"), list)
+    # Azure's first chunk has the results of the content filter, and no object.
+    named = raw.get("object") in ("chat.completion.chunk", "", None)
+    return named and isinstance(raw.get("choices"), list)
 
 
 def _is_complete(raw: Mapping[str, Any]) -> bool:
@@ -409,13 +411,21 @@ def _add_delta(message: dict[str, Any], choice: Mapping[str, Any]) -> None:
         message[field] += delta.get(field) or ""
     for call in delta.get("tool_calls") or ():
         piece = _call_piece(call)
-        whole = message["calls"].setdefault(
-            call.get("index") or 0, {"id": None, "name": "", "arguments": ""}
-        )
+        whole = _call_of(message["calls"], call.get("index") or 0, piece["id"])
         whole["id"] = whole["id"] or piece["id"]
         whole["name"] += piece["name"] or ""
         whole["arguments"] += piece["arguments"] or ""
     message["finish_reason"] = choice.get("finish_reason") or message["finish_reason"]
+
+
+def _call_of(calls: dict[tuple[int, int], Any], index: int, call_id: str | None) -> dict[str, Any]:
+    """Return the call that a piece goes on with; some servers give every call the index 0."""
+    held = [key for key in calls if key[0] == index]
+    key = held[-1] if held else (index, 0)
+    if held and call_id and calls[key]["id"] not in (None, call_id):
+        key = (index, len(held))
+    whole: dict[str, Any] = calls.setdefault(key, {"id": None, "name": "", "arguments": ""})
+    return whole
 
 
 def _whole(message: dict[str, Any]) -> dict[str, Any]:

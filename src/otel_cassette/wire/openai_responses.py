@@ -16,7 +16,7 @@ from typing import Any, Literal
 from otel_cassette.model.chat import block_parts, content_parts, tool_call_part
 from otel_cassette.wire import answers
 from otel_cassette.wire.base import BaseCodec, checked
-from otel_cassette.wire.openai_responses_events import Assembly, body_events
+from otel_cassette.wire.openai_responses_events import Assembly, body_events, last_body
 from otel_cassette.wire.params import merged_body, request_json, split_params
 from otel_cassette.wire.protocol import StreamEvent
 from otel_cassette.wire.shapes import (
@@ -98,10 +98,11 @@ class OpenAIResponses(BaseCodec):
     def decode_response(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body as `LLMResponse` JSON, itself under `raw`: all items are one choice."""
         parts = [p for item in body.get("output") or () for p in item_parts(item)]
+        choice = answers.choice_json(message("assistant", parts), _finish_of(body, parts))
         return answers.response_json(
             id=body.get("id"),
             model=body.get("model"),
-            choices=[answers.choice_json(message("assistant", parts), _finish_of(body, parts))],
+            choices=[choice] if "output" in body else [],
             usage=_usage_counts(body.get("usage")),
             raw=dict(body),
         )
@@ -127,6 +128,9 @@ class OpenAIResponses(BaseCodec):
 
         What is made repeats the live request's fields: instrumentations copy them from the answer.
         """
+        streamed = last_body(response)
+        if streamed is not None:
+            return streamed
         parts, reason = answers.choice_parts(response)[0]
         calls = bool(answers.of_type(parts, "tool_call"))
         finish = answers.finish_reason(reason, _FINISH, has_calls=calls)
@@ -190,7 +194,10 @@ def input_messages(items: Any) -> list[dict[str, Any]]:
         return [message("user", text_or_blocks(items))]
     if isinstance(items, Mapping):
         items = [items]
-    return [_input_message(item) for item in items or () if isinstance(item, Mapping)]
+    return [
+        _input_message(item) if isinstance(item, Mapping) else message("user", text_or_blocks(item))
+        for item in items or ()
+    ]
 
 
 def _input_message(item: Mapping[str, Any]) -> dict[str, Any]:

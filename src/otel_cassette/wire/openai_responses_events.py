@@ -23,6 +23,16 @@ _TEXTS = {
 }
 
 
+def last_body(response: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the body that the last event of a recorded stream holds: what no stream would have got."""
+    chunks = response.get("chunks") or ()
+    event = chunks[-1].get("raw") if chunks and isinstance(chunks[-1], Mapping) else None
+    if not isinstance(event, Mapping) or event.get("type") not in _LAST:
+        return None
+    body = event.get("response")
+    return dict(body) if isinstance(body, Mapping) and "output" in body else None
+
+
 def body_events(body: Mapping[str, Any], response: Mapping[str, Any]) -> Iterator[StreamEvent]:
     """Yield the events that a body is streamed in; `response` may hold recorded boundaries."""
     opened = {

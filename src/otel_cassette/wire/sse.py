@@ -28,10 +28,15 @@ def write_array(events: Iterable[StreamEvent]) -> Iterator[bytes]:
     yield b"[]" if opening == "[" else b"]"
 
 
-def read_sse(data: bytes) -> list[StreamEvent]:
+def read_sse(data: bytes, *, open_end: bool = False) -> list[StreamEvent]:
     """Return the complete events of a `text/event-stream`; what was cut off at its end is not one.
 
     Payloads that are JSON come parsed, others as text.
+
+    Args:
+        data: The stream.
+        open_end: Take a last event without the empty line after it, where it is JSON: Google's
+            SDK reads line by line.
     """
     events = []
     name: str | None = None
@@ -49,6 +54,9 @@ def read_sse(data: bytes) -> list[StreamEvent]:
             lines.append(value)
         elif field == "event":
             name = value
+    rest = _payload("\n".join(lines)) if open_end and lines else None
+    if rest is not None and not isinstance(rest, str):
+        events.append(StreamEvent(rest, name))
     return events
 
 

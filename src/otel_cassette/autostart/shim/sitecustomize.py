@@ -11,7 +11,8 @@ import os
 import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as little as possible is imported
-_EVENTS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+_LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
+_ADDRESSED = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1, "socket.getnameinfo": 0}
 
 
 def _start() -> None:
@@ -62,9 +63,9 @@ class _Blocker:
         self.allowed = allowed
 
     def __call__(self, event: str, args: tuple) -> None:  # type: ignore[type-arg]
-        if event not in _EVENTS:
+        if event not in _LOOKUPS and event not in _ADDRESSED:
             return
-        place = args[1] if event in ("socket.connect", "socket.sendto") else args
+        place = args if event in _LOOKUPS else args[_ADDRESSED[event]]
         if not isinstance(place, tuple) or not place or place[0] is None:
             return
         host = place[0].decode("ascii", "replace") if isinstance(place[0], bytes) else str(place[0])
