@@ -204,3 +204,25 @@ def test_fallthrough_never_goes_live_with_a_stand_in(recorded, listener):
     assert str(session.summary).startswith("served 0, live 0, missed 3")
     with pytest.raises(BlockingIOError):
         listener.accept()
+
+
+# 192.0.2.1 is for documentation (RFC 5737): nobody answers there.
+FAR = ("192.0.2.1", 53)
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        lambda udp: udp.sendmsg([b"x"], [], 0, FAR),
+        lambda udp: udp.sendto(b"x", FAR),
+        lambda udp: udp.connect(FAR),
+        lambda _udp: socket.getnameinfo(FAR, 0),
+        lambda _udp: socket.gethostbyaddr(FAR[0]),
+    ],
+)
+def test_no_other_way_out_is_open(reach):
+    block = Cassette().replaying(block_network=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, block:
+        with pytest.raises(NetworkBlockedError, match=r"192\.0\.2\.1"):
+            reach(udp)
+        udp.sendto(b"x", ("127.0.0.1", 9))

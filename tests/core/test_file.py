@@ -23,6 +23,7 @@ from otel_cassette import (
     CassetteEntry,
     CassetteError,
     CassetteFailure,
+    CassetteWriteError,
     llm_key,
     tool_key,
 )
@@ -517,3 +518,28 @@ def test_a_lambda_cannot_be_named_by_a_file(tmp_path: Path) -> None:
     with pytest.raises(CassetteError, match="write it as a function"):
         cassette.save(tmp_path / "calls.jsonl")
     assert not (tmp_path / "calls.jsonl").exists()
+
+
+def test_a_recording_stays_where_it_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (there / "calls.jsonl").write_text("precious notes\n", "utf-8")
+    monkeypatch.chdir(here)
+    cassette = Cassette()
+    tool = cassette.wrap_tool(lambda x: x + 1, name="add")
+    with cassette.recording("calls.jsonl"):
+        tool(1)
+        monkeypatch.chdir(there)
+    assert [e.response for e in Cassette.load(here / "calls.jsonl").entries] == [2]
+    assert (there / "calls.jsonl").read_text("utf-8") == "precious notes\n"
+    assert sorted(p.name for p in here.iterdir()) == ["calls.jsonl"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CassetteWriteError, match="no regular file"):
+        Cassette().save(tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)

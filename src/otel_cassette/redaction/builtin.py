@@ -20,9 +20,6 @@ _TOKEN_RUN = 20
 _DIGIT_AHEAD = r"(?=[A-Za-z_-]{0,64}[0-9])"
 
 
-_ALONE = r"(?<![A-Za-z0-9+/])"
-
-
 def _at_start(prefix: str) -> str:
     r"""Return a regex for *prefix* where no word goes on before it.
 
@@ -78,7 +75,7 @@ _RULES = (
     _token(
         "google-key",
         _either(
-            _ALONE + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9+/=_-])",
+            r"AIza[A-Za-z0-9_-]{35}",
             r"GOCSPX-[A-Za-z0-9_-]{28}",
             r"ya29\.[A-Za-z0-9_-]{30,}",
         ),
@@ -99,7 +96,7 @@ _RULES = (
             _at_start("AKIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
             _at_start("ASIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
             # Bedrock API keys are base64 themselves: within a longer run of it (a picture) it is none.
-            _ALONE + r"ABSK[A-Za-z0-9+/]{80,200}={0,2}(?![A-Za-z0-9+/=])",
+            _at_start("ABSK") + r"[A-Za-z0-9+/]{80,200}={0,2}(?![A-Za-z0-9+/=])",
         ),
         "AKIA",
         "ASIA",
