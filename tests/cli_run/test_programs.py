@@ -268,11 +268,21 @@ def test_a_child_process_takes_part(bench, program):
     assert replayed(bench, command).out == ECHOES
 
 
-def test_a_child_without_the_environment_is_said_to_be_out_of_reach(bench, program):
+@pytest.mark.parametrize("how", ["clear", "shell"])
+def test_a_child_with_an_environment_of_its_own_takes_part(bench, program, how):
     bench.record(*program("plain", "one", "two"))
 
-    ran = bench.replay(*program("children", "clear", "one", "two"))
+    ran = bench.replay(*program("children", how, "one", "two"))
+
+    assert (ran.code, ran.out) == (0, ECHOES)
+    assert (ran.report["verdict"], ran.report["served"]) == ("identical", 2)
+
+
+def test_a_child_with_a_frozen_environment_is_out_of_reach(bench, program):
+    bench.record(*program("plain", "one", "two"))
+
+    ran = bench.replay(*program("children", "frozen", "one", "two"))
 
     assert ran.code == 1  # no key, and nothing of ours: the SDK refuses to start
-    assert "was started with an environment of its own" in ran.err
-    assert ran.report["served"] == 0
+    assert "nothing of this run starts in" in ran.err
+    assert (ran.report["verdict"], ran.report["served"]) == ("cannot_tell", 0)

@@ -25,6 +25,14 @@ def shim_folder() -> Path:
     return Path(__file__).parent / "shim"
 
 
+def add_run(environment: dict[str, str], run: RunFile) -> None:
+    """Put a run, and the way to its start-up code, into the environment of a process to come."""
+    environment[ENV_VAR] = str(run.path)
+    inherited = environment.get("PYTHONPATH")
+    folders = [str(shim_folder()), *([inherited] if inherited else [])]
+    environment["PYTHONPATH"] = os.pathsep.join(folders)
+
+
 def pre_instrument() -> None:
     """Start before OpenTelemetry's instrumentors do; entry point `opentelemetry_pre_instrument`."""
     start("opentelemetry_pre_instrument")

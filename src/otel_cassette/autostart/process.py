@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from otel_cassette.autostart import add_run
 from otel_cassette.autostart.interpreters import hiding_flag
 from otel_cassette.autostart.providers import (
     now_ns,
@@ -96,11 +97,17 @@ class ProgramProcess:
             self._note_child(*args)
 
     def _note_child(self, program: Any, command: Any, _folder: Any, environment: Any) -> None:
-        """Note a child process in which nothing of ours starts: it is out of reach."""
+        """Bring the run to a child with an environment of its own, or note that it is out of reach.
+
+        `subprocess` reads the environment after it told of it, on every Python from 3.10 on.
+        """
         known = dict(os.environ) if environment is None else environment
         words = [command] if isinstance(command, str | bytes | os.PathLike) else command
         line = [os.fsdecode(word) for word in words]
         lacks_variable = ENV_VAR not in known and os.fsencode(ENV_VAR) not in known
+        if lacks_variable and type(environment) is dict and all(type(k) is str for k in known):
+            add_run(environment, self._run)
+            lacks_variable = False
         if lacks_variable or hiding_flag(line) is not None:
             name = os.fsdecode(program) if program else line[0]
             self._file.report.facts.setdefault("unreached", []).append(name)

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_cassette.autostart import shim_folder
+from otel_cassette.autostart import add_run
 from otel_cassette.autostart.interpreters import hiding_flag
 from otel_cassette.autostart.reports import ProcessReport, read_reports
-from otel_cassette.autostart.runfile import ENV_VAR, RunFile
+from otel_cassette.autostart.runfile import RunFile
 from otel_cassette.errors import CassetteError
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def run_program(command: Sequence[str], run: RunFile) -> ProgramEnd:
 def environment(run: RunFile) -> dict[str, str]:
     """Return the program's environment: ours, the way to the start-up code, and room on spans."""
     env = dict(os.environ)
-    env[ENV_VAR] = str(run.path)
-    inherited = env.get("PYTHONPATH")
-    env["PYTHONPATH"] = os.pathsep.join([str(shim_folder()), *([inherited] if inherited else [])])
+    add_run(env, run)
     # 128 attributes, the SDK's default, are too few for chats that are written message by message.
     with suppress(ValueError):  # not a number: the SDK refuses it in its own words
         if int(env.get(_LIMIT_VAR) or 0) < _ATTRIBUTE_LIMIT:

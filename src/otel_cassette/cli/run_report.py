@@ -174,8 +174,8 @@ def print_strangers(out: Output, end: ProgramEnd) -> None:
     unreached = [name for each in end.reports for name in each.facts.get("unreached", ())]
     for name in dict.fromkeys(unreached):
         out.line(
-            f"  {name} was started with an environment of its own, without the run in it: what it called "
-            "is not in this account",
+            f"  nothing of this run starts in {name} (its environment, or a flag like -I): what it called is "
+            "not in this account, and was real",
             "warn",
         )
 

@@ -1,10 +1,17 @@
-"""A program whose child, a Python of its own, makes the calls. argv: keep or clear the environment, prompts."""
+"""A program whose child, a Python of its own, makes the calls. argv: its environment, prompts."""
 
 import os
 import pathlib
 import subprocess
 import sys
+import types
 
-env = dict(os.environ) if sys.argv[1] == "keep" else {"PATH": os.environ["PATH"]}
+how, *prompts = sys.argv[1:]
+env = dict(os.environ) if how == "keep" else {"PATH": os.environ["PATH"]}
 plain = pathlib.Path(__file__).with_name("plain.py")
-sys.exit(subprocess.call([sys.executable, str(plain), *sys.argv[2:]], env=env))
+command = [sys.executable, str(plain), *prompts]
+if how == "shell":
+    command = ["sh", "-c", '"$0" "$@"', *command]
+if how == "frozen":
+    env = types.MappingProxyType(env)
+sys.exit(subprocess.call(command, env=env))
