@@ -23,10 +23,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from otel_cassette.clients.http_recording import RealCall, is_error_event
+from otel_cassette.clients.http_recording import RealCall
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
 from otel_cassette.clients.llm import past_the_end
 from otel_cassette.clients.providers import is_for_a_model, note_gateway
+from otel_cassette.clients.recorded_answers import is_begun, no_answer
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
 from otel_cassette.keys.text import plain_text
 from otel_cassette.model.entry import MODEL_KINDS, RecordedFailure
@@ -378,30 +379,6 @@ class _Call:
     def _carries_dummy_key(self) -> bool:
         sent = (self._header(name) or "" for name in _KEY_HEADERS)
         return DUMMY_KEY in self._path or any(DUMMY_KEY in value for value in sent)
-
-
-def is_begun(response: Mapping[str, Any]) -> bool:
-    """Return whether a response is that of a stream without its end: it is no whole answer.
-
-    A stream may be read to its last byte and have none: no reason why the model stopped.
-    """
-    if response.get("ended_early"):
-        return True
-    choices = response.get("choices") or ()
-    return bool(response.get("chunks")) and not all(c.get("finish_reason") for c in choices)
-
-
-def no_answer(response: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the payload of a response that holds no answer: nothing may be made of it.
-
-    Gateways send errors with status 200, and bodies without choices.
-    """
-    raw = response.get("raw")
-    if not isinstance(raw, dict):
-        return None
-    if response.get("choices") or response.get("embeddings"):
-        return raw if is_error_event(raw) and "object" not in raw else None
-    return raw
 
 
 _ANY = CODECS["openai.chat"]
