@@ -86,6 +86,14 @@ def test_tools_count_once_one_was_asked_for():
     assert [(each.kind, each.index) for each in asked.missing] == [("tool", 1)]
 
 
+def test_tools_read_off_a_request_that_nothing_asks_for_are_not_missing():
+    handoff = tool(1).model_copy(update={"inferred": True})
+    report = process(1, *PLACES, "tool#0", unplayed=["tool#1"])
+    account = account_of(Cassette([*RECORDING.entries, handoff]), [report], None)
+    assert (account.verdict, account.missing, account.beyond_reach) == ("identical", [], {"tool": 1})
+    assert account.totals.unplayed == 0
+
+
 def test_kinds_that_are_not_played_are_neither_missing_nor_beyond_reach():
     account = account_of(RECORDING, [process(1, *PLACES)], ["llm"])
     assert (account.verdict, account.beyond_reach) == ("identical", {})

@@ -75,7 +75,8 @@ class ProgramSession(Session):
     """A session of a program that nobody changed.
 
     Its tools are answered only where an integration asks for them. Without one they run as ever,
-    unseen; then their entries are not missing calls.
+    unseen; then their entries are not missing calls. Nor are those that were read off a request:
+    it may have told of what no integration sees (a handoff to another agent).
     """
 
     @property
@@ -87,13 +88,13 @@ class ProgramSession(Session):
     def unplayed(self) -> list[CassetteEntry]:
         """Entries that no call asked for, of the kinds that are within reach."""
         reached = MODEL_KINDS | self.asked_kinds
-        return [entry for entry in super().unplayed if entry.kind in reached]
+        return [each for each in super().unplayed if each.kind in reached and not each.inferred]
 
     @property
     def missing(self) -> list[ReplayDivergence]:
         """A `missing_call` for each of them."""
-        reached = MODEL_KINDS | self.asked_kinds
-        return [divergence for divergence in super().missing if divergence.kind in reached]
+        reached = {(each.kind, each.index) for each in self.unplayed}
+        return [each for each in super().missing if (each.kind, each.index) in reached]
 
     @property
     def summary(self) -> Totals:

@@ -41,7 +41,8 @@ class ReplayAccount:
         missing: A `missing_call` for each unplayed entry.
         repeated: Calls that several processes were given, more often than they were recorded.
         beyond_reach: Recorded tool calls that no integration asked for, by kind: what the
-            program ran of them was real.
+            program ran of them was real. So are those that were read off a request, and that
+            nothing asked for.
         without_result: Tool calls that the answers served asked for, where the recording holds none.
         unverified: Calls that could not be compared.
         poisoned: Misses that ended a replay at the wire.
@@ -116,12 +117,15 @@ def account_of(
     calls = [call for each in reports for call in each.calls]
     asked = MODEL_KINDS | {call["kind"] for call in calls}
     unplayed = _unplayed(in_play, reports, asked)
+    unseen = [place for place in unplayed if in_play[place].inferred]
+    unplayed = [place for place in unplayed if place not in unseen]
     repeats = _repeats(reports)
     _pair_off(unplayed, repeats, entries)
     divergences = [
         ReplayDivergence.model_validate(each) for report in reports for each in _divergences(report)
     ]
     reach = Counter(str(entry.kind) for entry in in_play.values() if entry.kind not in asked)
+    reach.update(str(in_play[place].kind) for place in unseen)
     account = ReplayAccount(
         verdict="identical",
         totals=_totals(reports, len(unplayed)),

@@ -198,7 +198,10 @@ class Exchange:
             UNREAD[place] += 1
             return None
         text = f"the body of POST {place} is no JSON that could be compared (is it compressed?)"
-        return _error(codec.encode_miss(text)) if self.refuse(text) else None
+        if self.refuse(text):
+            return _error(codec.encode_miss(text))
+        logger.warning("%s: it is sent, and not in the totals", text)
+        return None
 
     def _unknown(self) -> Outcome:
         """A request that no codec reads: in a strict replay none leaves for a provider."""
