@@ -90,7 +90,11 @@ def test_tools_read_off_a_request_that_nothing_asks_for_are_not_missing():
     handoff = tool(1).model_copy(update={"inferred": True})
     report = process(1, *PLACES, "tool#0", unplayed=["tool#1"])
     account = account_of(Cassette([*RECORDING.entries, handoff]), [report], None)
-    assert (account.verdict, account.missing, account.beyond_reach) == ("identical", [], {"tool": 1})
+    assert (account.verdict, account.missing, account.beyond_reach) == (
+        "identical",
+        [],
+        {"tool": 1},
+    )
     assert account.totals.unplayed == 0
 
 

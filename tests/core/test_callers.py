@@ -204,25 +204,31 @@ def test_one_task_after_another_in_one_span_is_a_sequence(tmp_path: Path) -> Non
     assert session.summary.ties == 0
 
 
-def test_threads_of_a_pool_in_one_span_are_no_sequence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 4])
+def test_threads_of_a_pool_in_one_span_are_no_sequence(tmp_path: Path, workers: int) -> None:
     """A pool's thread does one piece of work after another: its calls are not one caller's."""
 
-    def run(llm: Any, order: list[int]) -> dict[int, str]:
-        with _tracer.start_as_current_span("main"), ThreadPoolExecutor(4) as pool:
+    def run(llm: Any, order: list[int], workers: int) -> dict[int, str]:
+        # Without it the first thread may be done with all of it before a second one starts.
+        all_work = threading.Barrier(workers)
+        first = order[:workers]
+        with _tracer.start_as_current_span("main"), ThreadPoolExecutor(workers) as pool:
 
             def work(who: int) -> str:
                 _who.set(who)
+                if who in first:
+                    all_work.wait(10)
                 return llm.complete("same").text
 
             jobs = {i: pool.submit(contextvars.copy_context().run, work, i) for i in order}
             return {i: job.result() for i, job in jobs.items()}
 
     cassette = Cassette()
-    run(cassette.wrap_llm(Model()), list(range(20)))
+    run(cassette.wrap_llm(Model()), list(range(20)), 4)
     cassette.save(tmp_path / "c.jsonl")
     replayed = Cassette.load(tmp_path / "c.jsonl")
     with replayed.replaying(span=False) as session:
-        got = run(replayed.wrap_llm(), list(reversed(range(20))))
+        got = run(replayed.wrap_llm(), list(reversed(range(20))), workers)
     assert any(answer != f"{i}.0" for i, answer in got.items())
     assert session.summary.ties == 20
 
