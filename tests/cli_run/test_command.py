@@ -124,7 +124,9 @@ def test_tools_that_nothing_answers_are_told_of(bench, program, options):
     recorded = bench.record(*program("plain", "[tool]"))
     ran = bench.replay(*program("plain", "[tool]"), options=options)
 
-    assert "the model asked for 1 tool call, whose results are not in the recording" in recorded.err
+    assert (
+        "the model asked for 1 tool call, the results of 1 are not in the recording" in recorded.err
+    )
     assert (ran.report["verdict"], ran.report["without_result"]) == ("identical", 1)
     assert "1 tool call that the model asked for has no result in the recording" in ran.err
     assert "what it ran of them was real" in ran.err

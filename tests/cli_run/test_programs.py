@@ -268,7 +268,7 @@ def test_a_child_process_takes_part(bench, program):
     assert replayed(bench, command).out == ECHOES
 
 
-@pytest.mark.parametrize("how", ["clear", "shell"])
+@pytest.mark.parametrize("how", ["clear", "shell", "pythonpath"])
 def test_a_child_with_an_environment_of_its_own_takes_part(bench, program, how):
     bench.record(*program("plain", "one", "two"))
 
@@ -278,10 +278,11 @@ def test_a_child_with_an_environment_of_its_own_takes_part(bench, program, how):
     assert (ran.report["verdict"], ran.report["served"]) == ("identical", 2)
 
 
-def test_a_child_with_a_frozen_environment_is_out_of_reach(bench, program):
+@pytest.mark.parametrize("how", ["frozen", "posix_spawn"])
+def test_a_child_with_an_environment_that_is_settled_is_out_of_reach(bench, program, how):
     bench.record(*program("plain", "one", "two"))
 
-    ran = bench.replay(*program("children", "frozen", "one", "two"))
+    ran = bench.replay(*program("children", how, "one", "two"))
 
     assert ran.code == 1  # no key, and nothing of ours: the SDK refuses to start
     assert "nothing of this run starts in" in ran.err

@@ -274,6 +274,31 @@ def test_a_model_call_that_nobody_can_read_is_not_sent(
     assert server.calls == 0
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/api/v1/responses", "/embeddings"])
+@pytest.mark.parametrize("body", [b"[1, 2]", b'"text"', b"", b'{"a": 1}\n{"b": 2}'])
+def test_like_named_paths_of_others_are_theirs(server: Server, path: str, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    with Cassette().replaying():
+        answer = server.client.post(f"http://own.example{path}", content=body, headers=headers)
+    assert (answer.status_code, server.calls) == (200, 1)
+
+
+def test_pieces_with_ids_of_their_own_are_one_call(server: Server) -> None:
+    more = call(1)
+    more["choices"][0]["delta"]["tool_calls"][0] = {
+        "index": 0,
+        "id": "other",
+        "function": {"arguments": "[1]"},
+    }
+    first = call(1)
+    first["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"] = ""
+    server.body = events([first, more, end("tool_calls"), "[DONE]"])
+    cassette = server.recorded(CHAT, {**ASKED, "stream": True})
+    (choice,) = cassette.entries[0].response["choices"]
+    (part,) = choice["message"]["parts"]
+    assert (part["name"], part["arguments"]) == ("get_1", "[1]")
+
+
 def test_a_form_sent_to_a_like_named_path_goes_its_way(server: Server) -> None:
     with Cassette().replaying():
         assert server.client.post("/survey/responses", data={"a": "b"}).status_code == 200
@@ -300,7 +325,22 @@ class Sink(requests.adapters.BaseAdapter):
     def close(self) -> None: ...
 
 
-@pytest.mark.parametrize("form", [io.BytesIO, bytearray, lambda data: iter([data[:9], data[9:]])])
+class Blocks:
+    """A file of which a read gives no more than 16 bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(min(size, 16))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._file)
+
+
+@pytest.mark.parametrize(
+    "form", [io.BytesIO, bytearray, Blocks, lambda data: iter([data[:9], data[9:]])]
+)
 def test_bodies_of_requests_are_read_in_every_form(form: Any) -> None:
     sink = Sink()
     session = requests.Session()
@@ -363,8 +403,11 @@ def test_instrumented_clients_know_a_gateway_by_its_calls(server: Server) -> Non
         cassette = Cassette()
         with cassette.recording():
             server.client.post(f"http://learned.example:4001{CHAT}", json=ASKED)
+        images = "http://learned.example:4001/v1/images/generations"
         with cassette.replaying():
-            again = server.client.post("http://learned.example:4001/v1/images/generations", json={})
-        assert again.status_code == 409
+            server.client.post(f"http://learned.example:4001{CHAT}", json=ASKED)
+            assert server.client.post(images, json={}).status_code == 409
+        with cassette.replaying():  # another session knows nothing of it
+            assert server.client.post(images, json={}).status_code == 200
     finally:
         CassetteInstrumentor().uninstrument()

@@ -117,10 +117,7 @@ def _find(
 ) -> AskedCall | None:
     for call_id in (part.get("id"), None if asked_part is None else asked_part.get("id")):
         if isinstance(call_id, str) and call_id in index.by_id:
-            candidates = index.by_id[call_id]
-            while len(candidates) > 1 and candidates[-1].answered:
-                candidates.pop()  # ids repeat where a provider counts them per answer
-            return candidates[-1]
+            return _of_one_id(index.by_id[call_id], call_id, asked_part, met)
     if asked_part is None:
         # The provider keeps the history, and the ids of calls and results are of two kinds.
         return next((asked for asked in index.latest if not asked.answered), None)
@@ -130,6 +127,25 @@ def _find(
     place = met[signature]
     met[signature] += 1
     return candidates[place] if place < len(candidates) else None
+
+
+def _of_one_id(
+    candidates: list[AskedCall],
+    call_id: str,
+    asked_part: Mapping[str, Any] | None,
+    met: Counter[str],
+) -> AskedCall | None:
+    """Ids repeat where a provider counts them per answer: the call says which, else its place."""
+    if len(candidates) == 1:
+        return candidates[0]
+    if asked_part is None:
+        return next((each for each in reversed(candidates) if not each.answered), None)
+    name = str(asked_part.get("name") or "")
+    signature = signature_of(name, canonical_arguments(asked_part.get("arguments")))
+    same = [each for each in candidates if each.signature == signature]
+    place = met[f"{call_id}\0{signature}"]
+    met[f"{call_id}\0{signature}"] += 1
+    return same[place] if place < len(same) else None
 
 
 def infer_tools(known: AskedCalls) -> tuple[list[Call], list[ReportLine]]:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from otel_cassette.autostart.runfile import ENV_VAR, RunFile, load_trusted
 
@@ -27,10 +29,17 @@ def shim_folder() -> Path:
 
 def add_run(environment: dict[str, str], run: RunFile) -> None:
     """Put a run, and the way to its start-up code, into the environment of a process to come."""
-    environment[ENV_VAR] = str(run.path)
     inherited = environment.get("PYTHONPATH")
-    folders = [str(shim_folder()), *([inherited] if inherited else [])]
+    folders = [str(shim_folder()), *([os.fsdecode(inherited)] if inherited else [])]
     environment["PYTHONPATH"] = os.pathsep.join(folders)
+    environment[ENV_VAR] = str(run.path)
+
+
+def holds_run(environment: Mapping[Any, Any]) -> bool:
+    """Return whether start-up code runs in a process with this environment."""
+    found = {os.fsdecode(name): value for name, value in environment.items() if name}
+    folders = os.fsdecode(found.get("PYTHONPATH") or "").split(os.pathsep)
+    return ENV_VAR in found and str(shim_folder()) in folders
 
 
 def pre_instrument() -> None:

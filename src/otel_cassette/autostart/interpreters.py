@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
+_PYTHON = re.compile(r"(python|pypy)[\d.]*(t|-dbg)?(\.exe)?")
 _HIDING = {
     "I": "ignores the environment (-I)",
     "E": "ignores the environment (-E)",

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from otel_cassette.autostart import add_run
+from otel_cassette.autostart import add_run, holds_run
 from otel_cassette.autostart.interpreters import hiding_flag
 from otel_cassette.autostart.providers import (
     now_ns,
@@ -28,7 +28,7 @@ from otel_cassette.autostart.providers import (
 from otel_cassette.autostart.recording import ProcessRecording
 from otel_cassette.autostart.replaying import ProcessReplay
 from otel_cassette.autostart.reports import ProcessReport, ReportFile
-from otel_cassette.autostart.runfile import ENV_VAR, RunFile
+from otel_cassette.autostart.runfile import RunFile
 from otel_cassette.clients.instrumentor import CassetteInstrumentor
 
 _logger = logging.getLogger("otel_cassette")
@@ -81,7 +81,7 @@ class ProgramProcess:
         os._exit = leave
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in ("os.exec", "socket.getaddrinfo", "subprocess.Popen"):
+        if event not in ("os.exec", "os.posix_spawn", "socket.getaddrinfo", "subprocess.Popen"):
             return
         try:
             self._heed(event, args)
@@ -90,25 +90,37 @@ class ProgramProcess:
 
     def _heed(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "os.exec":
+            self._note_child(*args, comes_first=False)
             self._report("replaced")
+        elif event == "os.posix_spawn":
+            self._note_child(*args, comes_first=False)
         elif event == "socket.getaddrinfo" and isinstance(self._work, ProcessRecording):
             self._work.note_lookup(str(args[0]))
         elif event == "subprocess.Popen":
-            self._note_child(*args)
+            program, command, _, environment = args
+            self._note_child(program, command, environment)
 
-    def _note_child(self, program: Any, command: Any, _folder: Any, environment: Any) -> None:
+    def _note_child(
+        self, program: Any, command: Any, environment: Any, *, comes_first: bool = True
+    ) -> None:
         """Bring the run to a child with an environment of its own, or note that it is out of reach.
 
-        `subprocess` reads the environment after it told of it, on every Python from 3.10 on.
+        Args:
+            program: Its executable.
+            command: Its arguments.
+            environment: As given; None for this process's own.
+            comes_first: The environment is read after it was told of, as `subprocess` does it on
+                every Python from 3.10 on; `os.posix_spawn` and `os.execve` do not.
         """
-        known = dict(os.environ) if environment is None else environment
         words = [command] if isinstance(command, str | bytes | os.PathLike) else command
-        line = [os.fsdecode(word) for word in words]
-        lacks_variable = ENV_VAR not in known and os.fsencode(ENV_VAR) not in known
-        if lacks_variable and type(environment) is dict and all(type(k) is str for k in known):
-            add_run(environment, self._run)
-            lacks_variable = False
-        if lacks_variable or hiding_flag(line) is not None:
+        line = [os.fsdecode(word) for word in words or [program]]
+        takes_part = hiding_flag(line) is None
+        if takes_part and not holds_run(os.environ if environment is None else environment):
+            is_ours = type(environment) is dict and all(type(k) is str for k in environment)
+            takes_part = comes_first and is_ours
+            if takes_part:
+                add_run(environment, self._run)
+        if not takes_part:
             name = os.fsdecode(program) if program else line[0]
             self._file.report.facts.setdefault("unreached", []).append(name)
 

@@ -165,14 +165,16 @@ def _unanswered(records: Sequence[CassetteEntry | CassetteFailure]) -> list[str]
 
 
 def _without_result(records: Sequence[CassetteEntry | CassetteFailure]) -> list[str]:
-    if any(each.kind == "tool" for each in records):
-        return []
+    tools = [each for each in records if each.kind == "tool"]
+    if not all(each.inferred for each in tools):
+        return []  # spans or an integration told of them
     asked = tools_asked_for(each for each in records if isinstance(each, CassetteEntry))
-    if not asked:
+    missing = asked - len(tools)
+    if missing <= 0:
         return []
     text = (
-        f"the model asked for {counted(asked, 'tool call')}, whose results are not in the recording: in a "
-        "replay the program's tools run for real, unless spans or an integration told of them"
+        f"the model asked for {counted(asked, 'tool call')}, the results of {missing} are not in the "
+        "recording: no later request holds them. In a replay nothing can answer those"
     )
     return [text]
 

@@ -154,7 +154,7 @@ def read_recording(arguments: argparse.Namespace) -> Cassette:
 
 
 def _replay(arguments: argparse.Namespace, cassette: Cassette, folder: Path) -> int:
-    if arguments.report:
+    if arguments.report and not _is_pipe(arguments.report):
         check_writable(arguments.report)
     # One file for all processes: the trace is read once, and nobody changes it meanwhile.
     recording = folder / "recording.jsonl"
@@ -203,4 +203,13 @@ def _exit_code(arguments: argparse.Namespace, account: ReplayAccount, end: Progr
 
 def _write_report(path: str, account: ReplayAccount, end: ProgramEnd) -> None:
     data = {**account.to_json(), "exit_code": end.exit_code}
-    write_atomically(path, [json.dumps(data, indent=2, ensure_ascii=False) + "\n"])
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    if _is_pipe(path):
+        Path(path).write_text(text, encoding="utf-8", errors="surrogatepass")
+    else:
+        write_atomically(path, [text])
+
+
+def _is_pipe(path: str) -> bool:
+    """Return whether a report goes to a pipe or a device, `/dev/stdout` for instance."""
+    return Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir())

@@ -26,7 +26,7 @@ from pydantic_core import from_json
 from otel_cassette.clients.http_recording import RealCall
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
 from otel_cassette.clients.llm import past_the_end
-from otel_cassette.clients.providers import is_for_a_model, note_gateway
+from otel_cassette.clients.providers import Gateways, may_be_for_a_model
 from otel_cassette.clients.recorded_answers import is_begun, no_answer
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
 from otel_cassette.keys.text import plain_text
@@ -42,6 +42,8 @@ logger: logging.Logger = logging.getLogger("otel_cassette")
 
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _JSON = {"content-type": "application/json"}
+# Nobody else has paths like these; `/messages`, `/responses` and `/embeddings` may be anybody's.
+_UNMISTAKABLE = frozenset({"openai.chat", "google.generate"})
 
 
 class StreamBroke(Exception):  # noqa: N818 - no error of ours: the adapter raises its library's own
@@ -81,6 +83,7 @@ being_sent: ContextVar[bool] = ContextVar("otel_cassette_being_sent", default=Fa
 """Whether a request that was looked at is being sent: what a library does below is the same call."""
 
 _retries: weakref.WeakKeyDictionary[Session, Retries] = weakref.WeakKeyDictionary()
+_gateways: weakref.WeakKeyDictionary[Session, Gateways] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -96,7 +99,7 @@ def find_exchange(method: str, host: str, path: str, *, port: int | None = None)
     if not open_sessions():
         return None
     codec = _codec_of(method, host, path)
-    if codec is None and not (method.upper() == "POST" and is_for_a_model(host, port, path)):
+    if codec is None and not (method.upper() == "POST" and may_be_for_a_model(host, path)):
         return None
     try:
         session = current_session()
@@ -144,13 +147,13 @@ class Exchange:
         session, codec = self._session, self._codec
         try:
             payload = _parsed(body)
-            if codec is not None and payload is None and _says_json(header):
+            if codec is not None and payload is None and self._is_unreadable(body, header):
                 return self._unreadable(codec)
             if codec is None or payload is None or not codec.accepts(payload):
                 return self._unknown()
             if session is None:
                 return _error(codec.encode_miss(str(self._fault)))
-            note_gateway(self._host, self._port)
+            _gateways_of(session).note(self._host, self._port)
             return _Call(session, codec, self._path, payload, header).outcome(body)
         except Exception as error:
             logger.exception("a request to %s%s could not be handled", self._host, self._path)
@@ -164,7 +167,12 @@ class Exchange:
         """Return whether a body makes this the call of a model."""
         if self._codec is not None and self._codec.accepts(payload):
             return True
-        return is_for_a_model(self._host, self._port, self._path)
+        return self._is_for_a_model
+
+    @property
+    def _is_for_a_model(self) -> bool:
+        known = Gateways() if self._session is None else _gateways_of(self._session)
+        return known.is_for_a_model(self._host, self._port, self._path)
 
     def refuse(self, reason: str) -> bool:
         """Fail a model call that this library cannot be answered for, where none may be sent.
@@ -190,6 +198,13 @@ class Exchange:
         )
         return True
 
+    def _is_unreadable(self, body: bytes, header: Callable[[str], str | None]) -> bool:
+        """Return whether a body that is no JSON object is that of a model call all the same."""
+        if not body or "json" not in (header("content-type") or "").lower() or _is_json(body):
+            return False
+        codec = self._codec
+        return self._is_for_a_model or (codec is not None and codec.name in _UNMISTAKABLE)
+
     def _unreadable(self, codec: WireCodec) -> Outcome:
         """A model call, but nobody can say which: it is not sent, and nothing answers it."""
         session = self._session
@@ -207,9 +222,9 @@ class Exchange:
         """A request that no codec reads: in a strict replay none leaves for a provider."""
         session = self._session
         place = f"{self._host}{self._path.partition('?')[0]}"
-        if session is not None and session.is_recording:
+        known = self._is_for_a_model
+        if session is not None and session.is_recording and (known or self._codec is not None):
             UNREAD[place] += 1
-        known = is_for_a_model(self._host, self._port, self._path)
         if session is None or not known or not _plays_models(session):
             return None
         UNREAD[place] += 1
@@ -408,12 +423,21 @@ def _parsed(body: bytes) -> Mapping[str, Any] | None:
     return payload if isinstance(payload, Mapping) else None
 
 
-def _says_json(header: Callable[[str], str | None]) -> bool:
-    return "json" in (header("content-type") or "").lower()
+def _is_json(body: bytes) -> bool:
+    try:
+        strict_json(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _error(error: ErrorAnswer) -> Answer:
     return Answer(error.status, dict(error.headers), body=json_bytes(error.body))
+
+
+def _gateways_of(session: Session) -> Gateways:
+    with _lock:
+        return _gateways.setdefault(session, Gateways())
 
 
 def _retries_of(session: Session) -> Retries:

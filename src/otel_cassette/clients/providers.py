@@ -42,9 +42,6 @@ _PATHS = re.compile(
 )
 _PORTS = {"http": 80, "https": 443}
 
-_gateways: set[tuple[str, int]] = set()
-"""Host and port of servers that a model was asked at."""
-
 
 def is_provider(host: str) -> bool:
     """Return whether a host serves models and little else."""
@@ -52,26 +49,34 @@ def is_provider(host: str) -> bool:
     return name.endswith(_HOSTS) or name.startswith("bedrock-runtime.")
 
 
-def note_gateway(host: str, port: int | None) -> None:
-    """Keep in mind that a model was asked at a server."""
-    if not is_provider(host):
-        _gateways.update((host.lower(), each) for each in _ports(port))
+def may_be_for_a_model(host: str, path: str) -> bool:
+    """Return whether a POST may go to a model's API: the host is a provider's, or the path is."""
+    return is_provider(host) or _PATHS.search(path.partition("?")[0]) is not None
 
 
-def is_for_a_model(host: str, port: int | None, path: str) -> bool:
-    """Return whether a POST goes to a model's API, as far as its address tells.
+class Gateways:
+    """The servers of one session that models were asked at."""
 
-    Args:
-        host: Host name without port.
-        port: The port; None where it is the scheme's own.
-        path: Path of the URL with its query.
-    """
-    if is_provider(host):
-        return True
-    if _PATHS.search(path.partition("?")[0]) is None:
-        return False
-    known = _gateways.union(*map(_named, _BASE_URLS))
-    return any((host.lower(), each) in known for each in _ports(port))
+    def __init__(self) -> None:
+        self._known: set[tuple[str, int]] = set()
+
+    def note(self, host: str, port: int | None) -> None:
+        """Keep in mind that a model was asked at a server."""
+        if not is_provider(host):
+            self._known.update((host.lower(), each) for each in _ports(port))
+
+    def is_for_a_model(self, host: str, port: int | None, path: str) -> bool:
+        """Return whether a POST goes to a model's API, as far as its address tells.
+
+        Args:
+            host: Host name without port.
+            port: The port; None where it is the scheme's own.
+            path: Path of the URL with its query.
+        """
+        if is_provider(host) or not may_be_for_a_model(host, path):
+            return is_provider(host)
+        known = self._known.union(*map(_named, _BASE_URLS))
+        return any((host.lower(), each) in known for each in _ports(port))
 
 
 def _ports(port: int | None) -> tuple[int, ...]:

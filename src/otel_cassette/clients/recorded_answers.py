@@ -19,7 +19,8 @@ def is_begun(response: Mapping[str, Any]) -> bool:
     if response.get("ended_early"):
         return True
     choices = response.get("choices") or ()
-    return bool(response.get("chunks")) and not all(c.get("finish_reason") for c in choices)
+    ended = bool(choices) and all(each.get("finish_reason") for each in choices)
+    return bool(response.get("chunks")) and not ended
 
 
 def no_answer(response: Mapping[str, Any]) -> dict[str, Any] | None:

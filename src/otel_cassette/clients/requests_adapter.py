@@ -58,6 +58,9 @@ def _exceptions() -> Any:
     return requests.exceptions
 
 
+_BLOCK_BYTES = 65_536
+
+
 def _body(request: Any) -> bytes:
     """Return the body of a request; one that can be read only once is replaced by its bytes."""
     body = request.body
@@ -68,10 +71,10 @@ def _body(request: Any) -> bytes:
     if isinstance(body, bytearray | memoryview):
         whole = bytes(body)
     else:
-        read = body.read() if hasattr(body, "read") else list(body)
-        pieces = read if isinstance(read, list) else [read]
+        pieces = iter(lambda: body.read(_BLOCK_BYTES), b"") if hasattr(body, "read") else body
         whole = b"".join(p.encode() if isinstance(p, str) else bytes(p) for p in pieces)
     request.body = whole
+    request._body_position = None  # noqa: SLF001 - bytes need no rewinding
     request.headers.pop("Transfer-Encoding", None)
     request.prepare_content_length(whole)
     return whole

@@ -31,6 +31,7 @@ class ToolCall:
             record.
         encode: Makes plain JSON of a real result.
         decode: Makes the framework's result of recorded JSON.
+        decode_told: The same for what was read off a request: it is what the model was told.
         describe: Makes a recorded failure of an exception.
         rebuild: Makes the exception of a recorded failure.
         passing: Exceptions that are neither a result nor a failure: nothing is recorded.
@@ -46,6 +47,7 @@ class ToolCall:
         *,
         encode: Callable[[Any], JSON],
         decode: Callable[[JSON], Any],
+        decode_told: Callable[[JSON], Any] | None = None,
         describe: Callable[[BaseException], RecordedFailure] = failure_of,
         rebuild: Callable[[CassetteFailure], BaseException] = rebuild_failure,
         passing: tuple[type[BaseException], ...] = (),
@@ -55,6 +57,7 @@ class ToolCall:
         self._arguments = arguments
         self._encode = encode
         self._decode = decode
+        self._decode_told = decode_told or decode
         self._describe = describe
         self._rebuild = rebuild
         self._passing = passing
@@ -138,7 +141,8 @@ class ToolCall:
     def _answer(self, step: Step) -> Any:
         entry = step.entry
         value = entry.response if entry.yields is None else list(entry.yields)
-        return self._decode(copy_plain(value))
+        decode = self._decode_told if step.entry.inferred else self._decode
+        return decode(copy_plain(value))
 
     def _note_result(self, step: Step, result: Any, clock: Clock) -> None:
         try:

@@ -123,6 +123,7 @@ def _call(name: str, arguments: str) -> ToolCall:
         given if isinstance(given, dict) else {"input": given},
         encode=_encode,
         decode=_same,
+        decode_told=_as_told,
     )
 
 
@@ -149,3 +150,11 @@ def _plain(value: Any) -> JSON:
 
 def _same(response: JSON) -> Any:
     return response
+
+
+def _as_told(response: JSON) -> Any:
+    """Return JSON as the text that it was: the SDK would have written a Python value otherwise."""
+    items = response if isinstance(response, list) else []
+    if any(isinstance(each, dict) and str(each.get("type"))[:6] == "input_" for each in items):
+        return response  # pictures and files, which are no text
+    return json.dumps(response) if isinstance(response, dict | list) else response

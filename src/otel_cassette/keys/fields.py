@@ -140,15 +140,9 @@ def canonical_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 _NO_MEANING = frozenset({"description", "parameters", "cache_control", "strict"})
 # What a function is described by beside name, description and parameters: Anthropic's examples, the
-# grammar of OpenAI's custom tools, Gemini's schema of the result, who may call it and when it is loaded.
-_TOOL_DETAILS = (
-    "allowed_callers",
-    "behavior",
-    "defer_loading",
-    "format",
-    "input_examples",
-    "response",
-)
+# grammar of OpenAI's custom tools, Gemini's schema of the result. With their defaults left out.
+_TOOL_DETAILS = ("behavior", "format", "input_examples", "response")
+_DEFAULTS: tuple[JSON, ...] = ("BLOCKING", {"type": "text"})
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +157,19 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
         # A tool that the provider runs: what it is given is all there is of it.
         rest = {k: v for k, v in flat.items() if v is not None and k not in _NO_MEANING}
         return {**rest, **canonical}
-    return {**canonical, **{k: flat[k] for k in _TOOL_DETAILS if flat.get(k)}}
+    for key in _TOOL_DETAILS:
+        value = _detail(key, flat.get(key))
+        if value and value not in _DEFAULTS:
+            canonical[key] = value
+    return canonical
+
+
+def _detail(key: str, value: JSON) -> JSON:
+    if key == "response":
+        return canonical_schema(value)
+    if key == "format" and isinstance(value, Mapping) and isinstance(value.get("grammar"), Mapping):
+        return {"type": value.get("type"), **value["grammar"]}  # as Responses has it
+    return value
 
 
 def canonical_schema(schema: JSON) -> JSON:

@@ -63,8 +63,8 @@ def canonical_result(result: JSON) -> JSON:
         result = "\n".join(b["text"] if "text" in b else b["content"] for b in result)
     if isinstance(result, str):
         result = json_or_text(result)
-    if isinstance(result, dict) and len(result) == 1 and "error" in result:
-        return result["error"]
+    if isinstance(result, dict) and len(result) == 1:
+        return result.get("error", result.get("return_value", result))
     return result
 
 
@@ -106,11 +106,15 @@ def canonical_messages(
             continue
         leading = False
         _append(turns, role, parts)
-        if turns and any(message.get(name) is True for name in _BEGINS_ANSWER):
+        if turns and turns[-1]["role"] == role == "assistant" and _is_begun(message):
             turns[-1]["prefix"] = True
     for turn in turns:
         _settle(turn)
     return _instructions(lead), _link(turns)
+
+
+def _is_begun(message: Mapping[str, Any]) -> bool:
+    return any(message.get(name) is True for name in _BEGINS_ANSWER)
 
 
 def _instructions(parts: list[dict[str, Any]]) -> JSON:
@@ -220,19 +224,23 @@ def _media(part: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "uri" and isinstance(uri, str) and uri.startswith("data:") and "," in uri:
         head, _, data = uri[5:].partition(",")
         part = {"mime_type": head.split(";", 1)[0], "content": data}
-        if not head.endswith(";base64"):
+        if not head.lower().endswith(";base64"):
             part["encoding"] = "url"
     elif kind == "uri":
         return {"type": "uri", "uri": uri}
     content = part.get("content")
     if part.get("encoding") == "url" and isinstance(content, str):
-        content = base64.b64encode(unquote_to_bytes(content)).decode("ascii")
+        content = _as_base64(unquote_to_bytes(content.encode("utf-8", "surrogatepass")))
     elif part.get("encoding") == "text" and isinstance(content, str):
-        content = base64.b64encode(content.encode("utf-8", "surrogatepass")).decode("ascii")
+        content = _as_base64(content.encode("utf-8", "surrogatepass"))
     media = {"content": content, "type": "blob"}
     if part.get("mime_type"):
         media["mime_type"] = part["mime_type"]
     return media
+
+
+def _as_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _link(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -254,7 +254,7 @@ def media_part(modality: str, url: Any) -> dict[str, Any]:
     mime = head.split(";", 1)[0] or None
     part: dict[str, Any] = {"type": "blob", "modality": modality, "mime_type": mime}
     part["content"] = content
-    if not head.endswith(";base64"):
+    if not head.lower().endswith(";base64"):
         part["encoding"] = "url"
     return part
 

@@ -96,7 +96,7 @@ _RULES = (
             _at_start("AKIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
             _at_start("ASIA") + r"[A-Z2-7]{16}(?![A-Za-z0-9])",
             # Bedrock API keys are base64 themselves: within a longer run of it (a picture) it is none.
-            _at_start("ABSK") + r"[A-Za-z0-9+/]{80,200}={0,2}(?![A-Za-z0-9+/=])",
+            _at_start("ABSK") + r"[A-Za-z0-9+/]{80,200}={0,2}(?![A-Za-z0-9+/]{64})",
         ),
         "AKIA",
         "ASIA",

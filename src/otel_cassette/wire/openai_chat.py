@@ -411,18 +411,25 @@ def _add_delta(message: dict[str, Any], choice: Mapping[str, Any]) -> None:
         message[field] += delta.get(field) or ""
     for call in delta.get("tool_calls") or ():
         piece = _call_piece(call)
-        whole = _call_of(message["calls"], call.get("index") or 0, piece["id"])
+        whole = _call_of(message["calls"], call.get("index") or 0, piece)
         whole["id"] = whole["id"] or piece["id"]
         whole["name"] += piece["name"] or ""
         whole["arguments"] += piece["arguments"] or ""
     message["finish_reason"] = choice.get("finish_reason") or message["finish_reason"]
 
 
-def _call_of(calls: dict[tuple[int, int], Any], index: int, call_id: str | None) -> dict[str, Any]:
-    """Return the call that a piece goes on with; some servers give every call the index 0."""
+def _call_of(
+    calls: dict[tuple[int, int], Any], index: int, piece: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the call that a piece goes on with.
+
+    Some servers give every call the index 0, others every piece an id of its own: a new call has a
+    new id and a name.
+    """
+    call_id = piece["id"]
     held = [key for key in calls if key[0] == index]
     key = held[-1] if held else (index, 0)
-    if held and call_id and calls[key]["id"] not in (None, call_id):
+    if held and call_id and piece["name"] and calls[key]["id"] not in (None, call_id):
         key = (index, len(held))
     whole: dict[str, Any] = calls.setdefault(key, {"id": None, "name": "", "arguments": ""})
     return whole

@@ -128,7 +128,7 @@ class OpenAIResponses(BaseCodec):
 
         What is made repeats the live request's fields: instrumentations copy them from the answer.
         """
-        streamed = last_body(response)
+        streamed = self._own_body({**response, "raw": last_body(response)}, _is_body)
         if streamed is not None:
             return streamed
         parts, reason = answers.choice_parts(response)[0]

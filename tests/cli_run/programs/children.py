@@ -14,4 +14,9 @@ if how == "shell":
     command = ["sh", "-c", '"$0" "$@"', *command]
 if how == "frozen":
     env = types.MappingProxyType(env)
+if how == "pythonpath":
+    env = {**os.environ, "PYTHONPATH": pathlib.Path("elsewhere")}
+if how == "posix_spawn":
+    child = os.posix_spawn(sys.executable, command, {"PATH": os.environ["PATH"]})
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 sys.exit(subprocess.call(command, env=env))
