@@ -73,6 +73,21 @@ def test_the_same_id_and_arguments_again_are_the_next_call() -> None:
     assert tools(made) == [("f", {}, "one"), ("f", {}, "two")]
 
 
+def test_the_same_call_in_another_conversation_has_its_own_result() -> None:
+    for call_id in ("call_0", None):
+        asked = asks((call_id, "f", {}), (call_id, "f", {}))
+        results = [told(call_id, value) for value in ("one", "two", "three", "four")]
+        made = with_told_tools(
+            entries(
+                ([user("a")], asked),
+                ([user("a"), asked, *results[:2]], DONE),
+                ([user("b")], asked),
+                ([user("b"), asked, *results[2:]], DONE),
+            )
+        )
+        assert [value for _, _, value in tools(made)] == ["one", "two", "three", "four"]
+
+
 def test_results_without_ids_go_by_name_and_lose_gemini_s_wrapping() -> None:
     both = asks((None, "f", {}), (None, "g", {}))
     results = [told(None, {"result": "G"}, "g"), told(None, {"result": "F"}, "f")]

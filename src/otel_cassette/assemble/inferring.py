@@ -72,8 +72,8 @@ def find_results(known: AskedCalls, models: Sequence[Call]) -> None:
         if not index.by_signature:
             continue
         met: Counter[str] = Counter()
-        for part, asked_part in _results(model.request_messages()):
-            asked = _find(index, part, asked_part, met)
+        for part, asked_part, is_new in _results(model.request_messages()):
+            asked = _find(index, part, asked_part, met, is_new=is_new)
             if asked is not None and not asked.answered:
                 asked.answered = True
                 asked.result = part.get("response")
@@ -82,10 +82,15 @@ def find_results(known: AskedCalls, models: Sequence[Call]) -> None:
 
 def _results(
     messages: Sequence[Mapping[str, Any]],
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """Yield each tool result of a request, with the tool call of that request it answers."""
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None, bool]]:
+    """Yield each tool result of a request, the call of that request it answers, and whether it is new.
+
+    New are those after the last answer of the model: what stands before was sent before.
+    """
     open_calls: list[Mapping[str, Any]] = []
-    for message in messages:
+    answers = [place for place, each in enumerate(messages) if each.get("role") == "assistant"]
+    last_answer = answers[-1] if answers else -1
+    for place, message in enumerate(messages):
         for part in message.get("parts") or ():
             kind = part.get("type")
             if kind == "tool_call":
@@ -95,7 +100,7 @@ def _results(
                 if call is not None:
                     open_calls.remove(call)
                 if "response" in part:
-                    yield part, call
+                    yield part, call, place >= last_answer
 
 
 def _answered_call(
@@ -114,19 +119,37 @@ def _find(
     part: Mapping[str, Any],
     asked_part: Mapping[str, Any] | None,
     met: Counter[str],
+    *,
+    is_new: bool,
 ) -> AskedCall | None:
     for call_id in (part.get("id"), None if asked_part is None else asked_part.get("id")):
         if isinstance(call_id, str) and call_id in index.by_id:
-            return _of_one_id(index.by_id[call_id], call_id, asked_part, met)
+            return _of_one_id(index.by_id[call_id], call_id, asked_part, met, is_new=is_new)
     if asked_part is None:
         # The provider keeps the history, and the ids of calls and results are of two kinds.
         return next((asked for asked in index.latest if not asked.answered), None)
     name = str(asked_part.get("name") or "")
     signature = signature_of(name, canonical_arguments(asked_part.get("arguments")))
-    candidates = index.by_signature.get(signature, [])
-    place = met[signature]
-    met[signature] += 1
-    return candidates[place] if place < len(candidates) else None
+    return _in_turn(index.by_signature.get(signature, []), signature, met, is_new=is_new)
+
+
+def _in_turn(
+    candidates: Sequence[AskedCall], key: str, met: Counter[str], *, is_new: bool
+) -> AskedCall | None:
+    """Return which of several equal calls a result answers: by its place, a new one the latest open.
+
+    Another conversation may have had the same call, with its result, before.
+    """
+    place = met[key]
+    met[key] += 1
+    found = candidates[place] if place < len(candidates) else None
+    if not is_new or (found is not None and not found.answered):
+        return found
+    still_open = [each for each in candidates if not each.answered]
+    if not still_open:
+        return found
+    latest = still_open[-1].model_call
+    return next(each for each in still_open if each.model_call is latest)
 
 
 def _of_one_id(
@@ -134,6 +157,8 @@ def _of_one_id(
     call_id: str,
     asked_part: Mapping[str, Any] | None,
     met: Counter[str],
+    *,
+    is_new: bool,
 ) -> AskedCall | None:
     """Ids repeat where a provider counts them per answer: the call says which, else its place."""
     if len(candidates) == 1:
@@ -143,9 +168,7 @@ def _of_one_id(
     name = str(asked_part.get("name") or "")
     signature = signature_of(name, canonical_arguments(asked_part.get("arguments")))
     same = [each for each in candidates if each.signature == signature]
-    place = met[f"{call_id}\0{signature}"]
-    met[f"{call_id}\0{signature}"] += 1
-    return same[place] if place < len(same) else None
+    return _in_turn(same, f"{call_id}\0{signature}", met, is_new=is_new)
 
 
 def infer_tools(known: AskedCalls) -> tuple[list[Call], list[ReportLine]]:

@@ -174,7 +174,7 @@ def _without_result(records: Sequence[CassetteEntry | CassetteFailure]) -> list[
         return []
     text = (
         f"the model asked for {counted(asked, 'tool call')}, the results of {missing} are not in the "
-        "recording: no later request holds them. In a replay nothing can answer those"
+        "recording: no later request tells of them. In a replay nothing can answer those"
     )
     return [text]
 
