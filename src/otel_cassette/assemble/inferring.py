@@ -41,6 +41,9 @@ class _Index:
         default_factory=lambda: defaultdict(list)
     )
 
+    by_id_and_signature: defaultdict[tuple[str, str], list[AskedCall]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     latest: list[AskedCall] = field(default_factory=list)
 
     def add(self, asked: AskedCall) -> None:
@@ -49,6 +52,7 @@ class _Index:
         self.latest.append(asked)
         if asked.call_id is not None:
             self.by_id[asked.call_id].append(asked)
+            self.by_id_and_signature[asked.call_id, asked.signature].append(asked)
         self.by_signature[asked.signature].append(asked)
 
 
@@ -124,7 +128,7 @@ def _find(
 ) -> AskedCall | None:
     for call_id in (part.get("id"), None if asked_part is None else asked_part.get("id")):
         if isinstance(call_id, str) and call_id in index.by_id:
-            return _of_one_id(index.by_id[call_id], call_id, asked_part, met, is_new=is_new)
+            return _of_one_id(index, call_id, asked_part, met, is_new=is_new)
     if asked_part is None:
         # The provider keeps the history, and the ids of calls and results are of two kinds.
         return next((asked for asked in index.latest if not asked.answered), None)
@@ -153,7 +157,7 @@ def _in_turn(
 
 
 def _of_one_id(
-    candidates: list[AskedCall],
+    index: _Index,
     call_id: str,
     asked_part: Mapping[str, Any] | None,
     met: Counter[str],
@@ -161,13 +165,14 @@ def _of_one_id(
     is_new: bool,
 ) -> AskedCall | None:
     """Ids repeat where a provider counts them per answer: the call says which, else its place."""
+    candidates = index.by_id[call_id]
     if len(candidates) == 1:
         return candidates[0]
     if asked_part is None:
         return next((each for each in reversed(candidates) if not each.answered), None)
     name = str(asked_part.get("name") or "")
     signature = signature_of(name, canonical_arguments(asked_part.get("arguments")))
-    same = [each for each in candidates if each.signature == signature]
+    same = index.by_id_and_signature[call_id, signature]
     return _in_turn(same, f"{call_id}\0{signature}", met, is_new=is_new)
 
 
