@@ -26,7 +26,7 @@ from pydantic_core import from_json
 from otel_cassette.clients.http_recording import RealCall
 from otel_cassette.clients.http_retries import RETRY_HEADER, Retries, is_retry
 from otel_cassette.clients.llm import past_the_end
-from otel_cassette.clients.providers import Gateways, may_be_for_a_model
+from otel_cassette.clients.providers import Gateways, is_provider, may_be_for_a_model
 from otel_cassette.clients.recorded_answers import is_begun, no_answer
 from otel_cassette.errors import CassetteError, CassetteFormatError, CassetteMissError
 from otel_cassette.keys.text import plain_text
@@ -153,7 +153,8 @@ class Exchange:
                 return self._unknown()
             if session is None:
                 return _error(codec.encode_miss(str(self._fault)))
-            _gateways_of(session).note(self._host, self._port)
+            if not is_provider(self._host):
+                _gateways_of(session).note(self._host, self._port)
             return _Call(session, codec, self._path, payload, header).outcome(body)
         except Exception as error:
             logger.exception("a request to %s%s could not be handled", self._host, self._path)
@@ -437,7 +438,10 @@ def _error(error: ErrorAnswer) -> Answer:
 
 def _gateways_of(session: Session) -> Gateways:
     with _lock:
-        return _gateways.setdefault(session, Gateways())
+        found = _gateways.get(session)
+        if found is None:
+            found = _gateways[session] = Gateways()
+        return found
 
 
 def _retries_of(session: Session) -> Retries:

@@ -62,8 +62,7 @@ class Gateways:
 
     def note(self, host: str, port: int | None) -> None:
         """Keep in mind that a model was asked at a server."""
-        if not is_provider(host):
-            self._known.update((host.lower(), each) for each in _ports(port))
+        self._known.update((host.lower(), each) for each in _ports(port))
 
     def is_for_a_model(self, host: str, port: int | None, path: str) -> bool:
         """Return whether a POST goes to a model's API, as far as its address tells.
