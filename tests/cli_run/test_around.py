@@ -94,3 +94,10 @@ def test_an_extra_call_says_what_helps(bench, program, tape):
     assert "record again, or let what is not recorded go live with --mode fallthrough" in ran.err
     assert "--ignore POINTER" not in ran.err
     assert "mode='fallthrough' makes the call for real" in ran.err
+
+
+def test_what_is_no_recording_names_what_is_accepted(bench, program):
+    (bench.folder / "notes.txt").write_text("buy milk\n")
+    ran = bench.command("replay", "notes.txt", "--", *program("plain", "one"))
+    assert (ran.code, ran.out) == (2, "")
+    assert "Accepted: a cassette; OTLP JSON" in ran.err

@@ -24,7 +24,7 @@ from otel_cassette.cli.run_account import EXIT_CODES, ReplayAccount, account_of
 from otel_cassette.cli.run_program import ProgramEnd, run_program
 from otel_cassette.cli.run_report import nothing_started, print_account, print_strangers
 from otel_cassette.document import check_writable, write_atomically
-from otel_cassette.errors import CassetteError
+from otel_cassette.errors import CassetteError, CassetteFormatError
 from otel_cassette.model.entry import KINDS
 from otel_cassette.traces import is_cassette_file
 
@@ -141,9 +141,15 @@ def read_recording(arguments: argparse.Namespace) -> Cassette:
         # The rules go into the header of the run's file, and so to every process.
         cassette = Cassette.load(path, ignore=arguments.ignore)
     else:
-        cassette = Cassette.from_trace(
-            path, trace_id=arguments.trace_id, merge=arguments.merge, ignore=arguments.ignore
-        )
+        try:
+            cassette = Cassette.from_trace(
+                path, trace_id=arguments.trace_id, merge=arguments.merge, ignore=arguments.ignore
+            )
+        except CassetteFormatError as error:
+            reason = error.reason.replace("Accepted: ", "Accepted: a cassette; ", 1)
+            raise CassetteFormatError(
+                error.path, error.line, reason, report=error.report
+            ) from error
     if not (cassette.entries or cassette.nested or cassette.failures):
         msg = (
             f"{path}: there is no call in it to replay: no LLM, tool, retrieval or embedding span of a known "

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
@@ -42,6 +42,7 @@ logger: logging.Logger = logging.getLogger("otel_cassette")
 
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _JSON = {"content-type": "application/json"}
+_NO_JSON = object()
 # Nobody else has paths like these; `/messages`, `/responses` and `/embeddings` may be anybody's.
 _UNMISTAKABLE = frozenset({"openai.chat", "google.generate"})
 
@@ -147,14 +148,14 @@ class Exchange:
         session, codec = self._session, self._codec
         try:
             payload = _parsed(body)
-            if codec is not None and payload is None and self._is_unreadable(body, header):
+            if codec is not None and payload is _NO_JSON and self._is_for_this_api(body, header):
                 return self._unreadable(codec)
-            if codec is None or payload is None or not codec.accepts(payload):
+            if codec is None or not isinstance(payload, Mapping) or not codec.accepts(payload):
                 return self._unknown()
             if session is None:
                 return _error(codec.encode_miss(str(self._fault)))
             if not is_provider(self._host):
-                _gateways_of(session).note(self._host, self._port)
+                _of(_gateways, session, Gateways).note(self._host, self._port)
             return _Call(session, codec, self._path, payload, header).outcome(body)
         except Exception as error:
             logger.exception("a request to %s%s could not be handled", self._host, self._path)
@@ -172,7 +173,7 @@ class Exchange:
 
     @property
     def _is_for_a_model(self) -> bool:
-        known = Gateways() if self._session is None else _gateways_of(self._session)
+        known = Gateways() if self._session is None else _of(_gateways, self._session, Gateways)
         return known.is_for_a_model(self._host, self._port, self._path)
 
     def refuse(self, reason: str) -> bool:
@@ -199,9 +200,9 @@ class Exchange:
         )
         return True
 
-    def _is_unreadable(self, body: bytes, header: Callable[[str], str | None]) -> bool:
-        """Return whether a body that is no JSON object is that of a model call all the same."""
-        if not body or "json" not in (header("content-type") or "").lower() or _is_json(body):
+    def _is_for_this_api(self, body: bytes, header: Callable[[str], str | None]) -> bool:
+        """Return whether a body that is no JSON is that of a model call all the same."""
+        if not body or "json" not in (header("content-type") or "").lower():
             return False
         codec = self._codec
         return self._is_for_a_model or (codec is not None and codec.name in _UNMISTAKABLE)
@@ -262,7 +263,7 @@ class _Call:
 
     @property
     def _retries(self) -> Retries:
-        return _retries_of(self._session)
+        return _of(_retries, self._session, Retries)
 
     def outcome(self, body: bytes) -> Outcome:
         """Return what the request gets; raises only what is a fault of ours."""
@@ -413,40 +414,30 @@ def _plays_models(session: Session) -> bool:
     return played and options.mode in ("strict", "lenient")
 
 
-def _parsed(body: bytes) -> Mapping[str, Any] | None:
+def _parsed(body: bytes) -> Any:
+    """Return the JSON that a body holds; `_NO_JSON` where it holds none."""
     try:
-        payload = from_json(body, allow_inf_nan=False)
+        return from_json(body, allow_inf_nan=False)
     except ValueError:
         try:
-            payload = strict_json(body)  # takes escaped lone surrogates, which SDKs send
+            return strict_json(body)  # takes escaped lone surrogates, which SDKs send
         except (ValueError, RecursionError):
-            return None
-    return payload if isinstance(payload, Mapping) else None
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        strict_json(body)
-    except (ValueError, RecursionError):
-        return False
-    return True
+            return _NO_JSON
 
 
 def _error(error: ErrorAnswer) -> Answer:
     return Answer(error.status, dict(error.headers), body=json_bytes(error.body))
 
 
-def _gateways_of(session: Session) -> Gateways:
-    with _lock:
-        found = _gateways.get(session)
-        if found is None:
-            found = _gateways[session] = Gateways()
-        return found
+_Held = TypeVar("_Held")
 
 
-def _retries_of(session: Session) -> Retries:
+def _of(
+    held: weakref.WeakKeyDictionary[Session, _Held], session: Session, make: Callable[[], _Held]
+) -> _Held:
+    """Return what is held for a session; made when it is first asked for."""
     with _lock:
-        found = _retries.get(session)
+        found = held.get(session)
         if found is None:
-            found = _retries[session] = Retries()
+            found = held[session] = make()
         return found
