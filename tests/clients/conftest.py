@@ -11,11 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from google import genai
 
 from otel_cassette import Cassette
+from otel_cassette.clients import CassetteTransport
 from otel_cassette.clients.instrumentor import CassetteInstrumentor
 
 ARGUMENTS = '{"order_id": "A-17"}'
@@ -500,3 +502,41 @@ def ask_chat():
 @pytest.fixture
 def stream_chat():
     return STREAMED["openai.chat"]
+
+
+class MemoryProvider:
+    """A provider in memory: sends what it is told to, as JSON unless `kind` says otherwise."""
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.kind = "application/json"
+        self.calls = 0
+        self.client = httpx2.Client(
+            transport=CassetteTransport(httpx2.MockTransport(self._answer)), base_url="http://m"
+        )
+        self.sdk = openai.OpenAI(
+            api_key="k", base_url="http://m/v1", http_client=self.client, max_retries=0
+        )
+
+    def _answer(self, _request: Any) -> Any:
+        self.calls += 1
+        return httpx2.Response(200, content=self.body, headers={"content-type": self.kind})
+
+    def post(self, **more: Any) -> Any:
+        """Ask for a chat completion."""
+        asked = {"model": "m", "messages": [{"role": "user", "content": "q"}], **more}
+        return self.client.post("/v1/chat/completions", json=asked)
+
+    def recorded(self, path: str, asked: Any) -> Cassette:
+        """Return the recording of one request."""
+        cassette = Cassette()
+        with cassette.recording():
+            assert self.client.post(path, json=asked).content == self.body
+        return cassette
+
+
+@pytest.fixture
+def server():
+    made = MemoryProvider()
+    yield made
+    made.client.close()

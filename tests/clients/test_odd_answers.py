@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -33,35 +32,6 @@ def answer(content: str, **more: Any) -> dict[str, Any]:
     }
 
 
-class Server:
-    """A provider in memory: sends what it is told to."""
-
-    def __init__(self) -> None:
-        self.body = b""
-        self.kind = "application/json"
-        self.calls = 0
-        self.client = httpx2.Client(
-            transport=CassetteTransport(httpx2.MockTransport(self._answer)), base_url="http://m"
-        )
-        self.sdk = openai.OpenAI(
-            api_key="k", base_url="http://m/v1", http_client=self.client, max_retries=0
-        )
-
-    def _answer(self, _request: Any) -> Any:
-        self.calls += 1
-        return httpx2.Response(200, content=self.body, headers={"content-type": self.kind})
-
-    def post(self, **more: Any) -> Any:
-        return self.client.post("/v1/chat/completions", json={**ASKED, **more})
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.client.close()
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -70,7 +40,7 @@ def server() -> Iterator[Server]:
         {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": None},
     ],
 )
-def test_a_body_without_an_answer_comes_back_as_it_was(server: Server, body: Any) -> None:
+def test_a_body_without_an_answer_comes_back_as_it_was(server: Any, body: Any) -> None:
     server.body = json.dumps(body).encode()
     cassette = Cassette()
     with cassette.recording():
@@ -105,7 +75,7 @@ def test_a_body_without_an_answer_comes_back_as_it_was(server: Server, body: Any
         ),
     ],
 )
-def test_so_it_is_with_every_api(server: Server, path: str, asked: Any, body: Any) -> None:
+def test_so_it_is_with_every_api(server: Any, path: str, asked: Any, body: Any) -> None:
     server.body = json.dumps(body).encode()
     cassette = Cassette()
     with cassette.recording():
@@ -138,7 +108,7 @@ def test_so_it_is_with_every_api(server: Server, path: str, asked: Any, body: An
         ),
     ],
 )
-def test_nothing_is_added_to_an_answer(server: Server, path: str, asked: Any, body: Any) -> None:
+def test_nothing_is_added_to_an_answer(server: Any, path: str, asked: Any, body: Any) -> None:
     server.body = json.dumps(body).encode()
     cassette = Cassette()
     with cassette.recording():
@@ -147,7 +117,7 @@ def test_nothing_is_added_to_an_answer(server: Server, path: str, asked: Any, bo
         assert server.client.post(path, json=asked).json() == body
 
 
-def test_an_error_with_status_200_is_an_error_of_a_stream_too(server: Server) -> None:
+def test_an_error_with_status_200_is_an_error_of_a_stream_too(server: Any) -> None:
     server.body = b'{"error": {"message": "Rate limited", "code": 429}}'
     cassette = Cassette()
     with cassette.recording():
@@ -158,7 +128,7 @@ def test_an_error_with_status_200_is_an_error_of_a_stream_too(server: Server) ->
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
 def test_a_number_without_json_costs_its_own_answer_only(
-    server: Server, number: str, tmp_path: Any
+    server: Any, number: str, tmp_path: Any
 ) -> None:
     cassette = Cassette()
     with cassette.recording(tmp_path / "calls.jsonl"):
@@ -173,7 +143,7 @@ def test_a_number_without_json_costs_its_own_answer_only(
     assert (odd.status_code, server.calls) == (409, 2)
 
 
-def test_half_a_surrogate_pair_is_streamed_again(server: Server, tmp_path: Any) -> None:
+def test_half_a_surrogate_pair_is_streamed_again(server: Any, tmp_path: Any) -> None:
     chunk = answer("")
     chunk["object"] = "chat.completion.chunk"
 
@@ -203,7 +173,7 @@ def conversation(result: str) -> dict[str, Any]:
     }
 
 
-def test_hashes_and_versions_are_texts(server: Server, tmp_path: Any) -> None:
+def test_hashes_and_versions_are_texts(server: Any, tmp_path: Any) -> None:
     cassette = Cassette()
     with cassette.recording(tmp_path / "calls.jsonl"):
         for text in HASHES:
@@ -250,7 +220,7 @@ def search(**options: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_what_a_tool_is_given_is_compared(
-    server: Server, recorded: Any, asked: Any, field: str
+    server: Any, recorded: Any, asked: Any, field: str
 ) -> None:
     server.body = json.dumps(answer("yes")).encode()
     cassette = Cassette()

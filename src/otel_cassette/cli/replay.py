@@ -71,6 +71,17 @@ def add_parser(commands: Any) -> None:
         help="answer the tools of LangChain, pydantic-ai, OpenAI Agents and MCP sessions too, from "
         "the recording; without it the program's tools run for real",
     )
+    _add_allowances(parser)
+    parser.add_argument(
+        "--report", metavar="FILE", help="also write how it went to this file, as JSON"
+    )
+    add_run_choice(parser)
+    add_fail_on_divergence(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_allowances(parser: argparse.ArgumentParser) -> None:
+    """Add what a replay may do beyond the strict: answers it cannot vouch for, hosts it may reach."""
     parser.add_argument(
         "--allow-unverified",
         action="store_true",
@@ -94,12 +105,6 @@ def add_parser(commands: Any) -> None:
         metavar="HOST",
         help="a host that may be reached all the same, or .DOMAIN; may be repeated",
     )
-    parser.add_argument(
-        "--report", metavar="FILE", help="also write how it went to this file, as JSON"
-    )
-    add_run_choice(parser)
-    add_fail_on_divergence(parser)
-    parser.set_defaults(run=run)
 
 
 def _kinds(text: str) -> list[str]:
